@@ -1,0 +1,46 @@
+# `make help` lists the commands. `make book` and `make test` need only
+# Python 3.11 to 3.13 with pip and venv, and make.
+
+PYTHON ?= python3
+# The address of PyTorch's own CPU index, if you want its smaller build on Linux.
+TORCH_INDEX ?=
+PORT ?= 8000
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help book test check-site lab serve notebooks bench clean
+
+help:  ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+# The stamp is written last, so an interrupted install is done again.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"Python 3.11, 3.12 or 3.13 is needed; $(PYTHON) is {v[0]}.{v[1]}. Name another: make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "$(PYTHON) lacks venv: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
+	rm -f $(READY)
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt -e ".[book,test]"
+	@touch $(READY)
+
+book: $(READY)  ## install, run every notebook and build the site
+	$(BIN)/python -m tools.build
+
+test: book  ## run all tests (builds the site first)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
+
+check-site: book  ## the browser tests in every light: dark, phone, keyboard
+	$(BIN)/python -m pytest -n 2 tests/test_browser.py --every-light
+
+lab: $(READY)  ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab intro.ipynb
+
+serve:  ## show the built site on this machine
+	@test -f _build/html/index.html || { echo "no site yet: make book"; exit 1; }
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+notebooks: $(READY)  ## run every notebook again and store its text outputs
+	$(BIN)/python -m tools.notebooks
+
+clean:  ## remove what was built (not the environment)
+	rm -rf _build dist .pytest_cache .ruff_cache .hypothesis
