@@ -24,7 +24,7 @@ _SUBMODULES = sorted(
     if not module.name.startswith("_")
 )
 
-__all__ = [*_EXPORTS, *_SUBMODULES]  # noqa: PLE0604
+__all__ = [*_EXPORTS, *_SUBMODULES]
 
 
 def __getattr__(name):

@@ -1,0 +1,202 @@
+"""What the array functions share: one code for NumPy and torch, and its checks."""
+
+import math
+import operator
+from numbers import Real
+
+import array_api_compat as compat
+import numpy as np
+
+
+def namespace(**arrays):
+    """Return the array namespace of the named arrays, after checking them.
+
+    Arrays that are None are passed over. All others must come from one
+    library (NumPy or torch), lie on one device and be real and floating.
+    """
+    given = {name: array for name, array in arrays.items() if array is not None}
+    for name, array in given.items():
+        if not (compat.is_numpy_array(array) or compat.is_torch_array(array)):
+            raise TypeError(
+                f"{name} is a {type(array).__name__}: give a NumPy array or a "
+                "torch tensor"
+            )
+    first, reference = next(iter(given.items()))
+    for name, array in given.items():
+        if compat.is_torch_array(array) is not compat.is_torch_array(reference):
+            raise TypeError(
+                f"{first} is a {_library(reference)} but {name} is a "
+                f"{_library(array)}: give both from one library"
+            )
+        if compat.device(array) != compat.device(reference):
+            raise ValueError(
+                f"{first} is on {compat.device(reference)} but {name} is on "
+                f"{compat.device(array)}: put both on one device"
+            )
+    xp = compat.array_namespace(reference)
+    for name, array in given.items():
+        if not _is_real_floating(xp, array):
+            raise TypeError(
+                f"{name} has dtype {array.dtype}: give a real floating dtype, "
+                "such as float32 or float64"
+            )
+    return xp
+
+
+def _library(array):
+    return "torch tensor" if compat.is_torch_array(array) else "NumPy array"
+
+
+def _is_real_floating(xp, array):
+    try:
+        return xp.isdtype(array.dtype, "real floating")
+    except TypeError:  # NumPy's own answer for structured and string dtypes
+        return False
+
+
+def widen(array):
+    """Return the array in the dtype that sums are taken in.
+
+    That is float64, or the array's own dtype where it is wider. Apple's GPUs
+    have no float64; there it is float32.
+    """
+    xp = compat.array_namespace(array)
+    if getattr(compat.device(array), "type", "cpu") == "mps":
+        return xp.astype(array, xp.float32, copy=False)
+    return xp.astype(array, xp.result_type(array.dtype, xp.float64), copy=False)
+
+
+def averaged_axes(x, axes):
+    """Return the axes to average over as a sorted tuple; None means all but 1."""
+    if axes is None:
+        if x.ndim < 2:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}: give (m, C) or (N, C, *spatial), "
+                "or name the axes to average over"
+            )
+        return tuple(axis for axis in range(x.ndim) if axis != 1)
+    given = axes if isinstance(axes, (tuple, list)) else (axes,)
+    try:
+        numbers = [operator.index(axis) for axis in given]
+    except TypeError:
+        raise TypeError(f"axes is {axes!r}: give an int or a tuple of ints") from None
+    if not numbers or any(not -x.ndim <= axis < x.ndim for axis in numbers):
+        raise ValueError(
+            f"axes is {axes!r} for an x of shape {tuple(x.shape)}: give at least one "
+            f"axis, each from {-x.ndim} to {x.ndim - 1}"
+        )
+    distinct = sorted({axis % x.ndim for axis in numbers})
+    if len(distinct) < len(numbers):
+        raise ValueError(f"axes is {axes!r}: name each axis once")
+    return tuple(distinct)
+
+
+def values_averaged(x, axes):
+    """Return how many values each statistic averages; an empty batch is an error."""
+    count = math.prod(x.shape[axis] for axis in axes)
+    if count == 0:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}, an empty batch: its mean and variance "
+            "are not defined"
+        )
+    return count
+
+
+def kept(shape, axes):
+    """Return the shape of a statistic: the axes that are not averaged over."""
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def kept_as_ones(shape, axes):
+    """Return the shape in which a statistic broadcasts against the array."""
+    return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+
+
+def parameter_shape(name, parameter, shape, axes):
+    """Return the shape in which a parameter broadcasts against an array.
+
+    A parameter of one axis lies along the features: along the only axis kept
+    when a batch (axis 0) is averaged over, else along axis 1. A parameter of
+    as many axes as the array broadcasts as it is.
+    """
+    size = tuple(parameter.shape)
+    kept_axes = [axis for axis in range(len(shape)) if axis not in axes]
+    feature = kept_axes[0] if 0 in axes and len(kept_axes) == 1 else 1
+    if len(size) == 1 and feature < len(shape) and size[0] == shape[feature]:
+        return tuple(size[0] if a == feature else 1 for a in range(len(shape)))
+    if len(size) == len(shape) and all(
+        own in (1, other) for own, other in zip(size, shape)
+    ):
+        return size
+    takes = (
+        f"({shape[feature]},), one value a feature, or " if feature < len(shape) else ""
+    )
+    raise ValueError(
+        f"{name} has shape {size} for an array of shape {tuple(shape)}: give "
+        f"{takes}{len(shape)} axes that broadcast against it"
+    )
+
+
+def check_number(name, value, low, high=math.inf):
+    """Raise unless value is a finite real number in [low, high]."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}: give a number")
+    if not (math.isfinite(value) and low <= value <= high):
+        taken = f"of at least {low}" if high == math.inf else f"in [{low}, {high}]"
+        raise ValueError(f"{name} is {value}: give a finite number {taken}")
+
+
+def centre(x, axes):
+    """Return the mean, the deviations from it and the variance, in float64.
+
+    The mean of the deviations is subtracted a second time. What the first sum
+    rounded away is then gone, and the deviations of a constant feature are
+    exactly 0 (Chan, Golub and LeVeque 1983 correct the two-pass variance so).
+
+    Costs about three float64 copies of ``x``; ``mean`` and ``var`` keep the averaged
+    axes with size 1.
+    """
+    xp = compat.array_namespace(x)
+    count = values_averaged(x, axes)
+    wide = widen(x)
+
+    def average(values):
+        return xp.sum(values, axis=axes, keepdims=True) / count
+
+    mean = average(wide)
+    deviations = wide - mean
+    rest = average(deviations)
+    deviations = deviations - rest
+    return mean + rest, deviations, average(deviations * deviations)
+
+
+def check_integer(name, value, low):
+    """Raise unless value is an integer of at least low."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} is {value!r}: give an integer")
+    if value < low:
+        raise ValueError(f"{name} is {value}: give an integer of at least {low}")
+
+
+def check_momentum(momentum):
+    """Raise unless momentum is None or a number in [0, 1]."""
+    if momentum is not None:
+        check_number("momentum", momentum, 0, 1)
+
+
+def check_features(x, num_features):
+    """Raise unless axis 1 of x has num_features entries."""
+    if x.shape[1] != num_features:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}, {x.shape[1]} features on axis 1: "
+            f"give {num_features}"
+        )
+
+
+def check_training_count(x, axes):
+    """Raise if batch statistics would rest on no value, or on one, a feature."""
+    if values_averaged(x, axes) == 1:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}, one value a feature: batch statistics "
+            "need at least two; give a larger batch, or use running statistics"
+        )

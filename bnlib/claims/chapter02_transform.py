@@ -1,0 +1,371 @@
+"""The claims of chapter 02: what batch normalization computes."""
+
+import functools
+import itertools
+
+import numpy as np
+import torch
+from scipy import stats
+
+from bnlib.claims.registry import Check, claim
+from bnlib.functional import batch_norm
+from bnlib.transform import batch_norm_backward, batch_norm_forward
+
+_claim = functools.partial(claim, chapter="02-transform")
+
+
+def _batch(rng, m=None):
+    """One unit's values over a batch, with a mean and a spread of their own."""
+    m = int(rng.integers(3, 40)) if m is None else m
+    return rng.uniform(0.1, 10) * rng.standard_normal(m) + rng.uniform(-20, 20)
+
+
+def _normalise(y, eps=0.0):
+    """The transform of one unit."""
+    return batch_norm_forward(y, eps=eps, axes=0)[0]
+
+
+def _forward_and_formula(rng, divisor_less):
+    """bnlib's output for images, and the definition written out in NumPy."""
+    shape = (*rng.integers(2, 6, size=2), *rng.integers(1, 5, size=2))
+    x = rng.standard_normal(shape) * 3 + rng.uniform(-5, 5)
+    gamma, beta = rng.standard_normal((2, shape[1]))
+    eps = 10 ** rng.uniform(-6, -1)
+    y, _ = batch_norm_forward(x, gamma, beta, eps)
+    expected = np.empty(shape)
+    for unit in range(shape[1]):
+        values = x[:, unit].ravel()
+        mean = values.sum() / values.size
+        variance = ((values - mean) ** 2).sum() / (values.size - divisor_less)
+        scaled = (x[:, unit] - mean) / (variance + eps) ** 0.5
+        expected[:, unit] = gamma[unit] * scaled + beta[unit]
+    return Check(y, expected, "==", allowed=1e-12)
+
+
+@_claim(
+    id="bn-forward",
+    kind="definition",
+    verdict="holds",
+    source="ioffe2015",
+    statement=r"$z_i=\gamma\hat y_i+\beta$ with "
+    r"$\hat y_i=(y_i-\mu)/\sqrt{\sigma^2+\epsilon}$, $\mu=\frac1m\sum_iy_i$ and "
+    r"$\sigma^2=\frac1m\sum_i(y_i-\mu)^2$; for images the sums run over the batch "
+    "and all positions.",
+)
+def bn_forward(rng):
+    return _forward_and_formula(rng, divisor_less=0)
+
+
+@bn_forward.control
+def _(rng):
+    return _forward_and_formula(rng, divisor_less=1)
+
+
+def _second_moment(rng, expected):
+    y, eps = _batch(rng), 10 ** rng.uniform(-3, 2)
+    y_hat = _normalise(y, eps)
+    zero = Check(y_hat.mean(), 0.0, "==", allowed=1e-12, scale=1.0)
+    moment = (y_hat**2).mean()
+    return Check.worst(
+        zero, Check(moment, expected(np.var(y), eps), "==", allowed=1e-12)
+    )
+
+
+@_claim(
+    id="bn-eps-small",
+    kind="theorem",
+    verdict="ambiguous",
+    source="wikipedia-bn",
+    statement=r"$\frac1m\sum_i\hat y_i=0$ and "
+    r"$\frac1m\sum_i\hat y_i^2=\sigma^2/(\sigma^2+\epsilon)$: the output has unit "
+    r"variance only as far as $\sigma^2\gg\epsilon$.",
+    printed="Wikipedia calls ε “an arbitrarily small constant”. Read as if its size "
+    "did not matter, every normalised batch has variance 1.",
+)
+def bn_eps_small(rng):
+    return _second_moment(rng, lambda var, eps: var / (var + eps))
+
+
+@bn_eps_small.control
+def _(rng):
+    return _second_moment(rng, lambda var, eps: var / (np.sqrt(var) + eps) ** 2)
+
+
+@bn_eps_small.printed
+def _():
+    y = 0.01 * np.array([-1.0, 1.0, -1.0, 1.0])
+    return Check((_normalise(y, eps=1e-3) ** 2).mean(), 1.0, "==", allowed=0.01)
+
+
+def _undone(rng, scale):
+    y, eps = _batch(rng)[:, None], 10 ** rng.uniform(-3, 0)
+    gamma = scale(y.var(axis=0), eps)
+    z, _ = batch_norm_forward(y, gamma, y.mean(axis=0), eps)
+    return Check(z, y, "==", allowed=1e-12)
+
+
+@_claim(
+    id="bn-identity",
+    kind="theorem",
+    verdict="holds",
+    source="ioffe2015",
+    statement=r"With $\gamma=\sqrt{\sigma^2+\epsilon}$ and $\beta=\mu$ the transform "
+    "of that batch is the identity.",
+)
+def bn_identity(rng):
+    return _undone(rng, lambda var, eps: np.sqrt(var + eps))
+
+
+@bn_identity.control
+def _(rng):
+    return _undone(rng, lambda var, eps: np.sqrt(var) + eps)
+
+
+def _rescaled(rng, eps_of):
+    """bnlib on a*y + b, against torch on y with a changed eps."""
+    y, eps = _batch(rng), 10 ** rng.uniform(-1, 1)
+    a, b = rng.choice([-1, 1]) * 10 ** rng.uniform(0.5, 2), rng.uniform(-5, 5)
+    other = torch.nn.functional.batch_norm(
+        torch.from_numpy(y[:, None]), None, None, training=True, eps=eps_of(eps, a)
+    )
+    expected = np.sign(a) * other.numpy()[:, 0]
+    return Check(_normalise(a * y + b, eps), expected, "==", allowed=1e-12)
+
+
+@_claim(
+    id="bn-invariance",
+    kind="theorem",
+    verdict="holds",
+    source="ioffe2015",
+    statement=r"For $a\ne0$, $\mathrm{BN}_\epsilon(ay+b\mathbf 1)="
+    r"\mathrm{sgn}(a)\,\mathrm{BN}_{\epsilon/a^2}(y)$: exact invariance to shift and "
+    r"positive scale at $\epsilon=0$.",
+)
+def bn_invariance(rng):
+    return _rescaled(rng, lambda eps, a: eps / a**2)
+
+
+@bn_invariance.control
+def _(rng):
+    return _rescaled(rng, lambda eps, a: eps / abs(a))
+
+
+def _largest(rng, bound):
+    m = int(rng.integers(3, 40))
+    heavy = rng.standard_t(1, size=(m, 50))
+    y_hat, _ = batch_norm_forward(heavy, eps=0.0)
+    lone = _normalise(np.eye(m)[0])
+    below = Check(np.abs(y_hat).max(), bound(m), "<=", allowed=1e-12)
+    return Check.worst(below, Check(lone[0], bound(m), "==", allowed=1e-12))
+
+
+@_claim(
+    id="bn-range",
+    kind="theorem",
+    verdict="holds",
+    source="samuelson1968",
+    statement=r"$\lvert\hat y_i\rvert\le\sqrt{m-1}$, with equality exactly when all "
+    r"other values of the batch are equal and $\epsilon=0$.",
+)
+def bn_range(rng):
+    return _largest(rng, lambda m: np.sqrt(m - 1))
+
+
+@bn_range.control
+def _(rng):
+    return _largest(rng, lambda m: np.sqrt(m - 2))
+
+
+def _beta_distance(rng, second):
+    """Kolmogorov's distance; its bound is passed with probability 1e-9."""
+    m, draws = int(rng.integers(3, 8)), 20_000
+    y_hat, _ = batch_norm_forward(rng.standard_normal((m, draws)), eps=0.0)
+    law = stats.beta(0.5, second(m))
+    distance = stats.ks_1samp(
+        y_hat[0] ** 2 / (m - 1), law.cdf, method="asymp"
+    ).statistic
+    return Check(
+        distance, 0.0, "==", np.sqrt(np.log(2 / 1e-9) / (2 * draws)), scale=1.0
+    )
+
+
+@_claim(
+    id="bn-range-beta",
+    kind="theorem",
+    verdict="holds",
+    source="thompson1935",
+    statement=r"For $y_1,\dots,y_m$ independent $N(\nu,\tau^2)$, $m\ge3$ and "
+    r"$\epsilon=0$: $\hat y_1^2/(m-1)\sim\mathrm{Beta}(\frac12,\frac{m-2}2)$.",
+)
+def bn_range_beta(rng):
+    return _beta_distance(rng, lambda m: (m - 2) / 2)
+
+
+@bn_range_beta.control
+def _(rng):
+    return _beta_distance(rng, lambda m: (m - 1) / 2)
+
+
+def _gradient_at(rng, m):
+    """Autograd's gradient through one unit's batch of m, with eps = 0."""
+    y = torch.from_numpy(_batch(rng, m)[:, None]).requires_grad_()
+    upstream = torch.from_numpy(rng.standard_normal((m, 1)))
+    z = batch_norm(y, None, None, training=True, eps=0.0)
+    (gradient,) = torch.autograd.grad((upstream * z).sum(), y)
+    natural = float(upstream.norm() / y.detach().std(correction=0))
+    return z.detach().numpy(), Check(gradient, 0.0, "==", allowed=1e-12, scale=natural)
+
+
+@_claim(
+    id="bn-m2-degenerate",
+    kind="theorem",
+    verdict="holds",
+    source="book",
+    statement=r"For $m=2$, $\epsilon=0$ and $y_1\ne y_2$: $\hat y=\pm1$ whatever the "
+    r"values are, and $\partial\ell/\partial y=0$ for every loss.",
+)
+def bn_m2_degenerate(rng):
+    z, vanishes = _gradient_at(rng, m=2)
+    return Check.worst(vanishes, Check(np.sort(z[:, 0]), [-1, 1], "==", allowed=1e-12))
+
+
+@bn_m2_degenerate.control
+def _(rng):
+    return _gradient_at(rng, m=3)[1]
+
+
+def _coupling(rng, formula):
+    """Autograd's Jacobian of the transform, off the diagonal."""
+    y, eps, gamma = (
+        torch.from_numpy(_batch(rng)),
+        10 ** rng.uniform(-6, 0),
+        rng.normal(),
+    )
+    scale = torch.tensor([gamma], dtype=torch.float64)
+
+    def transform(values):
+        return batch_norm(values[:, None], None, None, scale, None, True, eps=eps)[:, 0]
+
+    jacobian = torch.autograd.functional.jacobian(transform, y).numpy()
+    y = y.numpy()
+    y_hat = (y - y.mean()) / np.sqrt(y.var() + eps)
+    factor = -gamma / (y.size * np.sqrt(y.var() + eps))
+    off = ~np.eye(y.size, dtype=bool)
+    expected = factor * formula(np.outer(y_hat, y_hat))
+    return Check(jacobian[off], expected[off], "==", allowed=1e-10)
+
+
+@_claim(
+    id="bn-batch-coupling",
+    kind="theorem",
+    verdict="holds",
+    source="wikipedia-bn",
+    statement=r"For $j\ne i$: $\partial z_i/\partial y_j="
+    r"-\frac{\gamma}{m\sqrt{\sigma^2+\epsilon}}(1+\hat y_i\hat y_j)$. An example's "
+    "output depends on its batch-mates.",
+)
+def bn_batch_coupling(rng):
+    return _coupling(rng, lambda product: 1 + product)
+
+
+@bn_batch_coupling.control
+def _(rng):
+    return _coupling(rng, lambda product: 1 - product)
+
+
+def _pair_average(rng, expected):
+    y_hat = _normalise(_batch(rng))
+    pairs = [a * b for a, b in itertools.combinations(y_hat, 2)]
+    return Check(np.mean(pairs), expected(y_hat.size), "==", allowed=1e-12)
+
+
+@_claim(
+    id="bn-pair-correlation",
+    kind="theorem",
+    verdict="holds",
+    source="book",
+    statement=r"At $\epsilon=0$ the average of $\hat y_i\hat y_j$ over the pairs "
+    r"$i<j$ of any batch is $-\frac1{m-1}$; for exchangeable values that is the "
+    "correlation of each pair.",
+)
+def bn_pair_correlation(rng):
+    return _pair_average(rng, lambda m: -1 / (m - 1))
+
+
+@bn_pair_correlation.control
+def _(rng):
+    return _pair_average(rng, lambda m: -1 / m)
+
+
+def _mean_gradient(x, target, w, batches, normalise):
+    """The average over the batches of the gradient in w of the mean loss."""
+    m = batches.shape[1]
+    inputs, targets = x[batches], target[batches].T
+    pre = (inputs @ w).T
+    z, cache = batch_norm_forward(pre, eps=1e-5)
+    z = z if normalise else pre
+    dz = 2 * (z - targets) / m
+    dpre = batch_norm_backward(dz, cache)[0] if normalise else dz
+    return np.einsum("mk,kmd->kd", dpre, inputs).mean(axis=0)
+
+
+def _gradient_bias(rng, normalise):
+    """How far the average over all batches of 4 of 8 is from the full gradient."""
+    x, target = rng.standard_normal((8, 3)), rng.standard_normal(8)
+    arguments = (x, target, rng.standard_normal(3))
+    every = np.array(list(itertools.combinations(range(8), 4)))
+    mean = _mean_gradient(*arguments, every, normalise)
+    full = _mean_gradient(*arguments, np.arange(8)[None], normalise)
+    return np.linalg.norm(mean - full) / np.linalg.norm(full)
+
+
+@_claim(
+    id="bn-gradient-bias",
+    kind="empirical",
+    verdict="empirical",
+    source="wikipedia-bn",
+    statement="The average of the mini-batch gradients over all batches of a size is "
+    "not the full-batch gradient of the network with BN; without BN it is, exactly.",
+)
+def bn_gradient_bias(rng):
+    biased = Check(_gradient_bias(rng, normalise=True), 1e-3, ">=", allowed=0.0)
+    plain = _gradient_bias(rng, normalise=False)
+    return Check.worst(biased, Check(plain, 0.0, "==", allowed=1e-12, scale=1.0))
+
+
+@bn_gradient_bias.control
+def _(rng):
+    plain = _gradient_bias(rng, normalise=False)
+    return Check(plain, 1e-3, ">=", allowed=0.0)
+
+
+def _one_pass(rng, growth):
+    """float32's textbook variance of 20 batches against float64's."""
+    m, ratio = int(rng.integers(8, 200)), 10 ** rng.uniform(2, 4)
+    values = (rng.standard_normal((m, 20)) + ratio).astype(np.float32)
+    mean = values.sum(axis=0) / np.float32(m)
+    one_pass = (values * values).sum(axis=0) / np.float32(m) - mean * mean
+    exact = values.astype(np.float64)
+    factor = growth(1 + exact.mean(axis=0) ** 2 / exact.var(axis=0))
+    ku = (3 * m + 4) * 2.0**-24
+    bound = ku / (1 - ku) * factor * exact.var(axis=0)
+    return Check(np.abs(one_pass - exact.var(axis=0)), bound, "<=", allowed=0.0)
+
+
+@_claim(
+    id="bn-one-pass",
+    kind="theorem",
+    verdict="holds",
+    source="chan1983",
+    statement=r"In floating point of unit roundoff $u$, the one-pass variance "
+    r"$\frac1m\sum y_i^2-\mu^2$ misses $\sigma^2$ by at most "
+    r"$\frac{ku}{1-ku}\,(1+\mu^2/\sigma^2)\,\sigma^2$, $k=3m+4$; the factor "
+    r"$1+\mu^2/\sigma^2$ cannot be left out.",
+)
+def bn_one_pass(rng):
+    return _one_pass(rng, lambda factor: factor)
+
+
+@bn_one_pass.control
+def _(rng):
+    return _one_pass(rng, np.ones_like)

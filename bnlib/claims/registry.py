@@ -1,0 +1,362 @@
+"""What a claim is, and the list of all of them."""
+
+import difflib
+import inspect
+import zlib
+from dataclasses import dataclass, field
+
+import numpy as np
+
+KINDS = ("definition", "theorem", "algorithm", "empirical", "remark")
+VERDICTS = (
+    "holds",
+    "conditional",
+    "misprint",
+    "wrong",
+    "ambiguous",
+    "contradiction",
+    "empirical",
+    "conjecture",
+)
+RELATIONS = ("==", "<=", ">=")
+
+_CLAIMS = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """Two sides of a claim on one instance, and whether they agree.
+
+    Parameters
+    ----------
+    left, right : float or array
+        The two sides, computed by different routes.
+    relation : str
+        "==", "<=" or ">=".
+    allowed : float
+        The largest error with which the claim still holds.
+    scale : float, optional
+        What errors are measured in. None: the largest magnitude on either
+        side, so that the error is relative. Give it where a side is 0.
+
+    Examples
+    --------
+    >>> print(Check(2.0, 2.0 + 2e-15, "==", allowed=1e-12))
+    holds: error 1e-15, allowed 1e-12
+    >>> Check([1.0, 3.0], 2.0, "<=", allowed=0.0).holds
+    False
+    """
+
+    left: object
+    right: object
+    relation: str
+    allowed: float
+    scale: float | None = None
+
+    def __post_init__(self):
+        if self.relation not in RELATIONS:
+            raise ValueError(
+                f"relation is {self.relation!r}: give one of {', '.join(RELATIONS)}"
+            )
+
+    @property
+    def error(self):
+        """The largest amount by which the relation is missed, over the scale."""
+        left, right = np.broadcast_arrays(
+            np.asarray(self.left, dtype=np.float64),
+            np.asarray(self.right, dtype=np.float64),
+        )
+        if left.size == 0:
+            return float("nan")
+        missed = left - right if self.relation != ">=" else right - left
+        missed = np.abs(missed) if self.relation == "==" else np.maximum(missed, 0)
+        scale = self.scale
+        if scale is None:
+            scale = max(np.abs(left).max(), np.abs(right).max())
+        largest = float(missed.max())
+        return largest if largest == 0 else largest / float(scale)
+
+    @property
+    def holds(self):
+        """Whether the error is at most what is allowed; never so for NaN."""
+        return bool(self.error <= self.allowed)
+
+    def __str__(self):
+        word = "holds" if self.holds else "fails"
+        return f"{word}: error {_short(self.error)}, allowed {_short(self.allowed)}"
+
+    @staticmethod
+    def worst(*checks):
+        """Return the check that comes closest to failing, or fails most.
+
+        Examples
+        --------
+        >>> fine, bad = Check(1, 1, "==", 1e-9), Check(1, 2, "==", 1e-9)
+        >>> Check.worst(fine, bad).holds
+        False
+        """
+        return max(checks, key=_strain)
+
+
+def _strain(check):
+    if not check.holds:
+        return (
+            True,
+            np.nan_to_num(check.error, nan=np.inf) / max(check.allowed, 1e-300),
+        )
+    return (False, check.error / check.allowed if check.allowed else 0.0)
+
+
+def _short(number):
+    return "0" if number == 0 else f"{number:.0e}"
+
+
+@dataclass(eq=False)
+class Claim:
+    """A statement of the book and the functions that check it.
+
+    Attributes
+    ----------
+    id, kind, verdict, statement, chapter, source : str
+        ``statement`` is Markdown with LaTeX; ``chapter`` the notebook's file
+        name without ending; ``source`` a key of the bibliography.
+    printed : str or None
+        How a text prints the claim otherwise, if one does.
+    """
+
+    id: str
+    kind: str
+    verdict: str
+    statement: str
+    chapter: str
+    source: str
+    printed: str | None
+    functions: dict = field(default_factory=dict, repr=False)
+
+    @property
+    def is_checked(self):
+        """Whether there is something to check: a remark is only shown."""
+        return self.kind != "remark"
+
+    def check(self, seed=0):
+        """Check one random instance.
+
+        Parameters
+        ----------
+        seed : int
+            Seeds this claim's own stream of random numbers.
+
+        Returns
+        -------
+        Check
+
+        Raises
+        ------
+        ValueError
+            For a remark, which is shown and not checked.
+        """
+        return self._run("check", self._generator(seed))
+
+    def control(self, seed=0):
+        """Make the same comparison on a false neighbour: it must not hold."""
+        return self._run("control", self._generator(seed))
+
+    def printed_check(self, seed=0):
+        """Run the printed form on its counterexample: it must not hold.
+
+        The counterexample is fixed; ``seed`` is there for symmetry.
+        """
+        return self._run("printed")
+
+    @property
+    def code(self):
+        """The source of the check, as it stands in the package."""
+        return inspect.getsource(self.functions["check"])
+
+    def _generator(self, seed):
+        return np.random.default_rng([seed, zlib.crc32(self.id.encode())])
+
+    def _run(self, role, *arguments):
+        if role not in self.functions:
+            raise ValueError(
+                f"claim {self.id!r} is a {self.kind} and has no {role} function"
+            )
+        return self.functions[role](*arguments)
+
+
+class _Definition:
+    """What a claim's file holds: the two decorators for its other functions."""
+
+    def __init__(self, defined):
+        self._functions = defined.functions
+
+    def control(self, function):
+        """Register the comparison on a deliberately false neighbour."""
+        self._functions["control"] = function
+        return function
+
+    def printed(self, function):
+        """Register the printed form on its counterexample."""
+        self._functions["printed"] = function
+        return function
+
+
+def claim(*, id, chapter, kind, verdict, statement, source, printed=None):
+    """Register the decorated function as a claim's check.
+
+    The function takes a `numpy.random.Generator`, makes one random instance and
+    returns a `Check`. What it becomes has two decorators: ``control``, for the
+    same comparison on a false neighbour (takes a generator), and ``printed``, for
+    the printed form on its counterexample (takes nothing).
+
+    Parameters
+    ----------
+    id, chapter, statement, source : str
+    kind, verdict : str
+        One of `KINDS` and of `VERDICTS`.
+    printed : str, optional
+        How a text prints it otherwise, and which text.
+
+    Raises
+    ------
+    ValueError
+        If the id is taken, or kind or verdict are unknown.
+
+    Examples
+    --------
+    >>> @claim(id="bn-range", chapter="02-transform", kind="theorem",
+    ...        verdict="holds", statement="...", source="ioffe2015")
+    ... def taken(rng): ...
+    Traceback (most recent call last):
+    ValueError: claim 'bn-range' is defined twice
+    """
+    for name, value, known in (("kind", kind, KINDS), ("verdict", verdict, VERDICTS)):
+        if value not in known:
+            raise ValueError(
+                f"claim {id!r}: {name} is {value!r}, give one of {', '.join(known)}"
+            )
+
+    def register(function):
+        if id in _CLAIMS:
+            raise ValueError(f"claim {id!r} is defined twice")
+        defined = Claim(id, kind, verdict, statement, chapter, source, printed)
+        defined.functions["check"] = function
+        _CLAIMS[id] = defined
+        return _Definition(defined)
+
+    return register
+
+
+def all_claims(chapter=None, verdict=None):
+    """Return the claims in the order of the chapters, as a list.
+
+    Parameters
+    ----------
+    chapter, verdict : str, optional
+        Only those of this chapter (file name without ending) or verdict.
+
+    Raises
+    ------
+    ValueError
+        If no claim belongs to the chapter, or the verdict is unknown.
+
+    Examples
+    --------
+    >>> all_claims(chapter="02-transform")[0].id
+    'bn-forward'
+    """
+    chapters = sorted({entry.chapter for entry in _CLAIMS.values()})
+    for name, value, known in (
+        ("chapter", chapter, chapters),
+        ("verdict", verdict, VERDICTS),
+    ):
+        if value is not None and value not in known:
+            raise ValueError(f"{name} is {value!r}: give one of {', '.join(known)}")
+    found = [
+        entry
+        for entry in _CLAIMS.values()
+        if chapter in (None, entry.chapter) and verdict in (None, entry.verdict)
+    ]
+    return sorted(found, key=lambda entry: entry.chapter)
+
+
+def get(id):
+    """Return the claim of this id.
+
+    Raises
+    ------
+    KeyError
+        If there is none; the message names those that read alike.
+
+    Examples
+    --------
+    >>> get("bn-range").kind
+    'theorem'
+    """
+    if id not in _CLAIMS:
+        near = difflib.get_close_matches(str(id), _CLAIMS, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "see all_claims()"
+        raise KeyError(f"no claim {id!r}: {hint}")
+    return _CLAIMS[id]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What several instances of a claim gave.
+
+    Attributes
+    ----------
+    worst : Check or None
+        The instance closest to failing; None for a remark.
+    controls_rejected, printed_rejected : bool
+        Whether every control, and the printed form, failed as it must; True
+        where there is none.
+    """
+
+    worst: Check | None
+    controls_rejected: bool
+    printed_rejected: bool
+
+    @property
+    def passes(self):
+        """Whether the claim holds and all its false neighbours were rejected."""
+        holds = self.worst is None or self.worst.holds
+        return holds and self.controls_rejected and self.printed_rejected
+
+    def __str__(self):
+        notes = [str(self.worst) if self.worst else "shown, not checked"]
+        if not self.controls_rejected:
+            notes.append("A CONTROL WAS ACCEPTED")
+        if not self.printed_rejected:
+            notes.append("THE PRINTED FORM WAS ACCEPTED")
+        return "; ".join(notes)
+
+
+def judge(claim, seeds=range(5)):
+    """Check a claim, its control and its printed form on several instances.
+
+    Parameters
+    ----------
+    claim : Claim
+    seeds : iterable of int, not empty
+
+    Returns
+    -------
+    Judgement
+
+    Examples
+    --------
+    >>> judge(get("bn-range"), seeds=range(3)).passes
+    True
+    """
+    seeds = list(seeds)
+    if not seeds:
+        raise ValueError("seeds is empty: give at least one")
+    printed_rejected = claim.printed is None or not claim.printed_check().holds
+    if not claim.is_checked:
+        return Judgement(None, True, printed_rejected)
+    return Judgement(
+        Check.worst(*(claim.check(seed) for seed in seeds)),
+        not any(claim.control(seed).holds for seed in seeds),
+        printed_rejected,
+    )

@@ -1,0 +1,95 @@
+"""Length and direction apart; least squares, the first problem to show it on."""
+
+from bnlib import _arrays
+
+
+class LeastSquares:
+    """The least squares problem f(w) = mean((y - X w)^2).
+
+    With ``S = X^T X / n`` and ``u = -X^T y / n`` it is
+    ``f(w) = 2 u.w + w.S w + mean(y^2)``. Its gradient ``2 (u + S w)`` costs one
+    product with S, which is held as a (d, d) matrix.
+
+    Parameters
+    ----------
+    X : array, shape (n, d), any real floating dtype
+        One example a row. Computed with in float64.
+    y : array, shape (n,)
+
+    Attributes
+    ----------
+    dim : int
+        d.
+    u, S : arrays, shapes (d,) and (d, d)
+    mu, L : float
+        The smallest and the largest eigenvalue of S. The gradient is 2L-Lipschitz.
+
+    Raises
+    ------
+    TypeError
+        If X or y is no NumPy array or torch tensor of a real floating dtype.
+    ValueError
+        If the shapes do not fit, there are no data, X is zero, or not all finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = LeastSquares(np.eye(2), np.array([1.0, 2.0]))
+    >>> problem.value(np.zeros(2)), problem.gradient(np.zeros(2)).tolist()
+    (2.5, [-1.0, -2.0])
+
+    References
+    ----------
+    Kohler et al. 2019, section 3; chapter 08, "Length and direction".
+    """
+
+    def __init__(self, X, y):
+        xp = _arrays.namespace(X=X, y=y)
+        if X.ndim != 2 or y.ndim != 1 or len(X) != len(y) or 0 in X.shape:
+            raise ValueError(
+                f"X has shape {tuple(X.shape)} and y {tuple(y.shape)}: give (n, d) "
+                "and (n,), neither n nor d being 0"
+            )
+        for name, array in (("X", X), ("y", y)):
+            if not bool(xp.all(xp.isfinite(array))):
+                raise ValueError(f"{name} has values that are not finite")
+        X, y = _arrays.widen(X), _arrays.widen(y)
+        self.dim = X.shape[1]
+        self.S = X.T @ X / len(X)
+        self.u = -(X.T @ y) / len(X)
+        self._constant = float(y @ y) / len(X)
+        eigenvalues = xp.linalg.eigvalsh(self.S)
+        self.mu, self.L = float(eigenvalues[0]), float(eigenvalues[-1])
+        if self.L <= 0:
+            raise ValueError("X is zero: every w has the same value")
+
+    @property
+    def gradient_lipschitz(self):
+        """The Lipschitz constant of the gradient, 2L."""
+        return 2 * self.L
+
+    def value(self, w):
+        """Return f(w), a float."""
+        return float(2 * (self.u @ w) + w @ (self.S @ w)) + self._constant
+
+    def gradient(self, w):
+        """Return the gradient at w, shape (d,)."""
+        return 2 * (self.u + self.S @ w)
+
+    def norm(self, w):
+        """Return |w|_S, the root of w.S w: the length that BN divides by.
+
+        For centred X it is the standard deviation of the pre-activation X w.
+        """
+        return max(float(w @ (self.S @ w)), 0.0) ** 0.5
+
+    def rho(self, w):
+        """Return the Rayleigh quotient -(u.w)^2 / |w|_S^2.
+
+        It is the least value along the line through w, less mean(y^2), and the
+        same for every multiple of w.
+        """
+        norm = self.norm(w)
+        if norm == 0:
+            raise ValueError("|w|_S is 0: rho is not defined there")
+        return -((float(self.u @ w) / norm) ** 2)

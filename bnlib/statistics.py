@@ -1,0 +1,280 @@
+"""Batch statistics and what is made of them: merged and running statistics."""
+
+from typing import NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+
+from bnlib import _arrays
+
+#: What each framework's momentum (or decay) multiplies: the old value or the batch's.
+_MOMENTUM_WEIGHS_BATCH = {
+    "torch": True,
+    "keras": False,
+    "tensorflow": False,
+    "flax": False,
+    "onnx": False,
+    "paddle": False,
+    "mxnet": False,
+}
+
+
+class Statistics(NamedTuple):
+    """Mean, population variance (divisor: the count) and count of some values."""
+
+    mean: object
+    var: object
+    count: object
+
+
+def batch_statistics(x, *, axes=None):
+    """Return a batch's exact mean and population variance, feature by feature.
+
+    Parameters
+    ----------
+    x : array, shape (m, C) or (N, C, *spatial), any real floating dtype
+    axes : int or tuple of int, optional
+        The axes averaged over; None means all but axis 1.
+
+    Returns
+    -------
+    Statistics
+        ``mean`` and ``var`` in float64, of the shape of the kept axes, and
+        ``count``, the number of values behind each. ``var`` divides by the
+        count; multiply by ``count / (count - 1)`` for the unbiased one.
+
+    Raises
+    ------
+    TypeError
+        If ``x`` is no NumPy array or torch tensor of a real floating dtype.
+    ValueError
+        If the batch is empty, or an axis is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stats = batch_statistics(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    >>> stats.mean.tolist(), stats.var.tolist(), stats.count
+    ([2.0, 5.0], [1.0, 0.0], 2)
+
+    References
+    ----------
+    Chapter 02, "The transform".
+    """
+    xp = _arrays.namespace(x=x)
+    axes = _arrays.averaged_axes(x, axes)
+    mean, _, var = _arrays.centre(x, axes)
+    shape = _arrays.kept(x.shape, axes)
+    count = _arrays.values_averaged(x, axes)
+    return Statistics(xp.reshape(mean, shape), xp.reshape(var, shape), count)
+
+
+def merge(means, variances, counts):
+    """Join the statistics of several batches into those of all their values.
+
+    The mean is weighted by the counts; the variance is that within the batches
+    plus that between their means. Equal, up to rounding, to the statistics of
+    the concatenated batches.
+
+    Parameters
+    ----------
+    means, variances : arrays, shape (k, ...)
+        The k batches' means and population variances.
+    counts : array of shape (k,) or sequence of k numbers
+        How many values stand behind each; at least 0, and one above 0. A batch
+        of count 0 is left out, whatever its mean.
+
+    Returns
+    -------
+    Statistics
+        ``mean`` and ``var`` in float64, shape (...), and the total ``count``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or the counts are negative or all 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> means, variances = np.array([[1.0], [4.0]]), np.array([[0.0], [1.0]])
+    >>> stats = merge(means, variances, [1, 2])
+    >>> stats.mean.tolist(), round(stats.var.item(), 4), stats.count
+    ([3.0], 2.6667, 3)
+
+    References
+    ----------
+    Chan, Golub and LeVeque 1983, equation 2.1.
+    """
+    xp = _arrays.namespace(means=means, variances=variances)
+    numbers = [float(count) for count in counts]
+    if means.ndim < 1 or means.shape != variances.shape or len(numbers) != len(means):
+        raise ValueError(
+            f"means has shape {tuple(means.shape)}, variances "
+            f"{tuple(variances.shape)} and there are {len(numbers)} counts: give "
+            "(k, ...), (k, ...) and k"
+        )
+    total = sum(numbers)
+    if not (all(number >= 0 for number in numbers) and 0 < total < float("inf")):
+        raise ValueError(f"counts is {numbers}: give numbers >= 0, one of them above 0")
+    used = [index for index, number in enumerate(numbers) if number > 0]
+    means, variances = (
+        xp.stack([_arrays.widen(array)[index, ...] for index in used])
+        for array in (means, variances)
+    )
+    weights = xp.reshape(
+        xp.asarray(
+            [numbers[index] / total for index in used],
+            dtype=means.dtype,
+            device=compat.device(means),
+        ),
+        (len(used),) + (1,) * (means.ndim - 1),
+    )
+    pivot = means[0, ...]
+    shift = xp.sum(weights * (means - pivot), axis=0)
+    between = means - (pivot + shift)
+    var = xp.sum(weights * (variances + between * between), axis=0)
+    whole = int(total) if total == int(total) else total
+    return Statistics(pivot + shift, var, whole)
+
+
+class RunningStatistics:
+    """Running mean and variance of batches, as torch's BatchNorm keeps them.
+
+    ``new = (1 - momentum) * old + momentum * batch``, from mean 0 and variance
+    1; the batch's variance enters unbiased, with divisor m - 1. With
+    ``momentum=None`` they are the plain averages over the batches.
+
+    Parameters
+    ----------
+    num_features : int
+        C, at least 1.
+    momentum : float in [0, 1] or None
+
+    Attributes
+    ----------
+    mean, var : arrays, shape (C,), float64
+        Of the library and device of the batches; NumPy before the first.
+    num_batches : int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If num_features is no integer of at least 1, or momentum is outside
+        [0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> running = RunningStatistics(1, momentum=None)
+    >>> running.update(np.array([[1.0], [3.0]]))
+    >>> running.update(np.array([[5.0], [5.0]]))
+    >>> running.mean.tolist(), running.var.tolist()
+    ([3.5], [1.0])
+
+    References
+    ----------
+    Ioffe and Szegedy 2015, algorithm 2.
+    """
+
+    def __init__(self, num_features, momentum=0.1):
+        _arrays.check_integer("num_features", num_features, 1)
+        _arrays.check_momentum(momentum)
+        self.num_features = num_features
+        self.momentum = momentum
+        self.num_batches = 0
+        self.mean = np.zeros(num_features)
+        self.var = np.ones(num_features)
+
+    def update(self, x):
+        """Take in a batch of shape (m, C) or (N, C, *spatial), two values a feature.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the batch does not fit; the statistics then stay as they were.
+        """
+        first = self.num_batches == 0
+        xp = _arrays.namespace(x=x, mean=None if first else self.mean)
+        axes = _arrays.averaged_axes(x, None)
+        _arrays.check_features(x, self.num_features)
+        _arrays.check_training_count(x, axes)
+        batch = batch_statistics(x)
+        old_mean, old_var = (
+            xp.asarray(old, dtype=batch.mean.dtype, device=compat.device(x))
+            for old in (self.mean, self.var)
+        )
+        share = averaging_share(self.momentum, self.num_batches)
+        self.mean, self.var = running_update(old_mean, old_var, batch, share)
+        self.num_batches += 1
+
+    def __repr__(self):
+        return (
+            f"RunningStatistics({self.num_features}, momentum={self.momentum}) "
+            f"after {self.num_batches} batches"
+        )
+
+
+def averaging_share(momentum, num_batches):
+    """Return the weight of the next batch, after num_batches of them.
+
+    Examples
+    --------
+    >>> averaging_share(0.1, 3), averaging_share(None, 3)
+    (0.1, 0.25)
+    """
+    return 1 / (num_batches + 1) if momentum is None else momentum
+
+
+def running_update(mean, var, batch, share):
+    """Return the running mean and variance after a batch of weight ``share``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> batch = Statistics(np.array([4.0]), np.array([1.0]), 2)
+    >>> running_update(np.array([0.0]), np.array([1.0]), batch, 0.5)
+    (array([2.]), array([1.5]))
+    """
+    unbiased = batch.var * (batch.count / (batch.count - 1))
+    return (
+        (1 - share) * mean + share * batch.mean,
+        (1 - share) * var + share * unbiased,
+    )
+
+
+def convert_momentum(value, source="keras", target="torch"):
+    """Translate a framework's BatchNorm momentum into another's.
+
+    torch's momentum is the weight of the new batch. For Keras, TensorFlow, flax,
+    ONNX, Paddle and MXNet it is the weight of the old value.
+
+    Parameters
+    ----------
+    value : float in [0, 1]
+    source, target : str
+        "torch", "keras", "tensorflow", "flax", "onnx", "paddle" or "mxnet".
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the value is outside [0, 1] or a framework is not known.
+
+    Examples
+    --------
+    >>> convert_momentum(0.75, source="keras", target="torch")
+    0.25
+    """
+    for name, framework in (("source", source), ("target", target)):
+        if framework not in _MOMENTUM_WEIGHS_BATCH:
+            raise ValueError(
+                f"{name} is {framework!r}: give one of "
+                f"{', '.join(_MOMENTUM_WEIGHS_BATCH)}"
+            )
+    _arrays.check_number("value", value, 0, 1)
+    same = _MOMENTUM_WEIGHS_BATCH[source] is _MOMENTUM_WEIGHS_BATCH[target]
+    return value if same else 1 - value

@@ -1,0 +1,311 @@
+"""The batch normalization transform, its gradient, and its form at inference.
+
+NumPy arrays and torch tensors alike. Every sum is taken in float64, about the
+mean, so a float32 feature of mean 1e6 and standard deviation 1 loses nothing;
+results come back in the dtype of what was given.
+"""
+
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from bnlib import _arrays
+
+
+class Cache(NamedTuple):
+    """What the backward pass needs of the forward pass, in float64.
+
+    ``x_hat`` has the shape of ``x`` and costs 8 bytes a value; ``inv_std``,
+    ``mean`` and ``var`` have the shape of the axes kept.
+    """
+
+    x_hat: object
+    inv_std: object
+    mean: object
+    var: object
+    gamma: object
+    eps: float
+    axes: tuple
+    beta: object
+
+
+class BackwardSteps(NamedTuple):
+    """The six gradients of the chain rule, in the order in which they are found."""
+
+    dx_hat: object
+    dvar: object
+    dmean: object
+    dx: object
+    dgamma: object
+    dbeta: object
+
+
+def batch_norm_forward(x, gamma=None, beta=None, eps=1e-5, *, axes=None):
+    """Normalise a batch with its own statistics: y = gamma * x_hat + beta.
+
+    Parameters
+    ----------
+    x : array, shape (m, C) or (N, C, *spatial), any real floating dtype
+    gamma, beta : arrays, optional
+        Scale and shift, shape (C,); None means 1 and 0. With other ``axes``
+        either one value a feature (the only axis kept if the batch is averaged
+        over, else axis 1), or as many axes as ``x``, broadcasting against it.
+    eps : float, at least 0
+        Added to the variance, inside the root. With 0, a constant feature
+        gives NaN (0/0).
+    axes : int or tuple of int, optional
+        The axes averaged over; None means all but axis 1. ``(1,)`` of (m, C)
+        is layer norm, ``(2, 3)`` of (N, C, H, W) instance norm, and ``(2, 3, 4)``
+        of (N, G, C // G, H, W) group norm.
+
+    Returns
+    -------
+    y : array
+        Shape and dtype of ``x``.
+    cache : Cache
+        What the backward pass needs.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no NumPy array or torch tensor, if the two are mixed,
+        or if a dtype is not real and floating.
+    ValueError
+        If shapes or devices do not fit, a feature has fewer than two values, or
+        eps is negative or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, cache = batch_norm_forward(np.array([[1.0], [3.0]]), eps=0.0)
+    >>> y.ravel().tolist(), cache.mean.tolist(), cache.var.tolist()
+    ([-1.0, 1.0], [2.0], [1.0])
+
+    References
+    ----------
+    Chapter 02, "The transform"; Ioffe and Szegedy 2015, algorithm 1.
+    """
+    xp = _arrays.namespace(x=x, gamma=gamma, beta=beta)
+    _arrays.check_number("eps", eps, 0)
+    axes = _arrays.averaged_axes(x, axes)
+    _arrays.check_training_count(x, axes)
+    scale = _broadcast("gamma", gamma, x.shape, axes)
+    shift = _broadcast("beta", beta, x.shape, axes)
+    mean, deviations, var = _arrays.centre(x, axes)
+    inv_std = 1 / xp.sqrt(var + eps)
+    x_hat = deviations * inv_std
+    y = xp.astype(_affine(x_hat, scale, shift), x.dtype, copy=False)
+    shape = _arrays.kept(x.shape, axes)
+    inv_std, mean, var = (xp.reshape(s, shape) for s in (inv_std, mean, var))
+    return y, Cache(x_hat, inv_std, mean, var, gamma, eps, axes, beta)
+
+
+def batch_norm_backward(dy, cache):
+    """Return the gradients of a loss, in the compact form.
+
+    With ``g = gamma * dy`` and averages over the batch,
+    ``dx = inv_std * (g - mean(g) - x_hat * mean(g * x_hat))``.
+
+    Parameters
+    ----------
+    dy : array
+        Gradient of the loss with respect to ``y``, shape of ``y``.
+    cache : Cache
+        From `batch_norm_forward`.
+
+    Returns
+    -------
+    dx : array
+        Shape and dtype of ``dy``.
+    dgamma, dbeta : arrays or None
+        Shape and dtype of ``gamma`` and ``beta``; None where that was None.
+
+    Raises
+    ------
+    TypeError
+        If ``cache`` is no Cache, or ``dy`` of another library or no float.
+    ValueError
+        If ``dy`` has another shape or device than ``y``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, cache = batch_norm_forward(np.array([[0.0], [1.0], [5.0]]))
+    >>> dx, dgamma, dbeta = batch_norm_backward(np.ones((3, 1)), cache)
+    >>> float(abs(dx).max()) < 1e-15, dgamma is None
+    (True, True)
+
+    References
+    ----------
+    Chapter 03, "Backpropagation".
+    """
+    xp, upstream = _check_upstream(dy, cache)
+    g = _scaled(upstream, cache)
+    x_hat, axes = cache.x_hat, cache.axes
+    count = _arrays.values_averaged(x_hat, axes)
+
+    def average(values):
+        return xp.sum(values, axis=axes, keepdims=True) / count
+
+    inv_std = _expand(xp, cache.inv_std, cache)
+    dx = inv_std * (g - average(g) - x_hat * average(g * x_hat))
+    return xp.astype(dx, dy.dtype, copy=False), *_parameter_gradients(upstream, cache)
+
+
+def batch_norm_backward_steps(dy, cache):
+    """Return the same gradients by the chain rule, step by step.
+
+    Parameters
+    ----------
+    dy : array
+        Gradient of the loss with respect to ``y``, shape of ``y``.
+    cache : Cache
+        From `batch_norm_forward`.
+
+    Returns
+    -------
+    BackwardSteps
+        ``dx_hat`` and ``dx`` of the shape and dtype of ``dy``, ``dvar`` and
+        ``dmean`` of that of the statistics, ``dgamma`` and ``dbeta`` as in
+        `batch_norm_backward`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `batch_norm_backward`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, dy = np.array([[0.0], [1.0], [5.0]]), np.array([[1.0], [0.0], [0.0]])
+    >>> y, cache = batch_norm_forward(x)
+    >>> steps = batch_norm_backward_steps(dy, cache)
+    >>> bool(np.allclose(steps.dx, batch_norm_backward(dy, cache)[0]))
+    True
+
+    References
+    ----------
+    Ioffe and Szegedy 2015, section 3; chapter 03, "Backpropagation".
+    """
+    xp, upstream = _check_upstream(dy, cache)
+    axes, shape = cache.axes, cache.mean.shape
+    count = _arrays.values_averaged(cache.x_hat, axes)
+    inv_std = _expand(xp, cache.inv_std, cache)
+    deviations = cache.x_hat / inv_std
+
+    def total(values):
+        return xp.sum(values, axis=axes, keepdims=True)
+
+    dx_hat = _scaled(upstream, cache)
+    dvar = total(dx_hat * deviations) * -0.5 * inv_std**3
+    dmean = -inv_std * total(dx_hat) - dvar * 2 * total(deviations) / count
+    dx = dx_hat * inv_std + dvar * 2 * deviations / count + dmean / count
+    return BackwardSteps(
+        xp.astype(dx_hat, dy.dtype, copy=False),
+        xp.reshape(dvar, shape),
+        xp.reshape(dmean, shape),
+        xp.astype(dx, dy.dtype, copy=False),
+        *_parameter_gradients(upstream, cache),
+    )
+
+
+def batch_norm_inference(x, mean, var, gamma=None, beta=None, eps=1e-5):
+    """Normalise with given statistics: an affine map, example by example.
+
+    Parameters
+    ----------
+    x : array, shape (m, C) or (N, C, *spatial), any real floating dtype
+        May be empty.
+    mean, var : arrays, shape (C,)
+        Population or running statistics, or as many axes as ``x``.
+    gamma, beta : arrays, shape (C,), optional
+        Scale and shift; None means 1 and 0.
+    eps : float, at least 0
+
+    Returns
+    -------
+    array
+        Shape and dtype of ``x``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `batch_norm_forward`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean, var = np.array([1.0]), np.array([4.0])
+    >>> batch_norm_inference(np.array([[5.0]]), mean, var, eps=0.0).item()
+    2.0
+
+    References
+    ----------
+    Chapter 04, "Inference"; Ioffe and Szegedy 2015, algorithm 2.
+    """
+    xp = _arrays.namespace(x=x, mean=mean, var=var, gamma=gamma, beta=beta)
+    _arrays.check_number("eps", eps, 0)
+    axes = _arrays.averaged_axes(x, None)
+    mean = _broadcast("mean", mean, x.shape, axes)
+    var = _broadcast("var", var, x.shape, axes)
+    scale = _broadcast("gamma", gamma, x.shape, axes)
+    shift = _broadcast("beta", beta, x.shape, axes)
+    x_hat = (_arrays.widen(x) - mean) / xp.sqrt(var + eps)
+    return xp.astype(_affine(x_hat, scale, shift), x.dtype, copy=False)
+
+
+def _broadcast(name, parameter, shape, axes):
+    """Return the parameter in float64, shaped to broadcast; None stays None."""
+    if parameter is None:
+        return None
+    xp = compat.array_namespace(parameter)
+    size = _arrays.parameter_shape(name, parameter, shape, axes)
+    return xp.reshape(_arrays.widen(parameter), size)
+
+
+def _affine(x_hat, scale, shift):
+    scaled = x_hat if scale is None else x_hat * scale
+    return scaled if shift is None else scaled + shift
+
+
+def _check_upstream(dy, cache):
+    if not isinstance(cache, Cache):
+        raise TypeError(
+            f"cache is a {type(cache).__name__}: give the Cache that "
+            "batch_norm_forward returned"
+        )
+    xp = _arrays.namespace(dy=dy, x_hat=cache.x_hat)
+    if dy.shape != cache.x_hat.shape:
+        raise ValueError(
+            f"dy has shape {tuple(dy.shape)}: give that of y, "
+            f"{tuple(cache.x_hat.shape)}"
+        )
+    return xp, _arrays.widen(dy)
+
+
+def _scaled(upstream, cache):
+    scale = _broadcast("gamma", cache.gamma, upstream.shape, cache.axes)
+    return upstream if scale is None else upstream * scale
+
+
+def _expand(xp, statistic, cache):
+    return xp.reshape(statistic, _arrays.kept_as_ones(cache.x_hat.shape, cache.axes))
+
+
+def _parameter_gradients(upstream, cache):
+    return (
+        _summed_to("gamma", cache.gamma, upstream * cache.x_hat, cache.axes),
+        _summed_to("beta", cache.beta, upstream, cache.axes),
+    )
+
+
+def _summed_to(name, parameter, gradient, axes):
+    """Sum a gradient over the axes along which the parameter was broadcast."""
+    if parameter is None:
+        return None
+    xp = compat.array_namespace(gradient)
+    size = _arrays.parameter_shape(name, parameter, gradient.shape, axes)
+    summed = tuple(axis for axis, length in enumerate(size) if length == 1)
+    if summed:
+        gradient = xp.sum(gradient, axis=summed)
+    return xp.astype(xp.reshape(gradient, parameter.shape), parameter.dtype, copy=False)
