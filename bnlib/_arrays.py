@@ -8,19 +8,17 @@ import array_api_compat as compat
 import numpy as np
 
 
-def namespace(**arrays):
+def namespace(optional=None, **required):
     """Return the array namespace of the named arrays, after checking them.
 
-    Arrays that are None are passed over. All others must come from one
-    library (NumPy or torch), lie on one device and be real and floating.
+    ``optional`` maps names to arrays that may be None. All others must come
+    from one library (NumPy or torch), lie on one device, and be dense, real and
+    floating.
     """
-    given = {name: array for name, array in arrays.items() if array is not None}
+    given = {name: a for name, a in (optional or {}).items() if a is not None}
+    given = required | given
     for name, array in given.items():
-        if not (compat.is_numpy_array(array) or compat.is_torch_array(array)):
-            raise TypeError(
-                f"{name} is a {type(array).__name__}: give a NumPy array or a "
-                "torch tensor"
-            )
+        _check_kind(name, array)
     first, reference = next(iter(given.items()))
     for name, array in given.items():
         if compat.is_torch_array(array) is not compat.is_torch_array(reference):
@@ -33,14 +31,37 @@ def namespace(**arrays):
                 f"{first} is on {compat.device(reference)} but {name} is on "
                 f"{compat.device(array)}: put both on one device"
             )
-    xp = compat.array_namespace(reference)
-    for name, array in given.items():
-        if not _is_real_floating(xp, array):
-            raise TypeError(
-                f"{name} has dtype {array.dtype}: give a real floating dtype, "
-                "such as float32 or float64"
-            )
-    return xp
+    return compat.array_namespace(reference)
+
+
+def _check_kind(name, array):
+    """Raise unless the array is dense, real and floating."""
+    known = compat.is_numpy_array(array) or compat.is_torch_array(array)
+    # A mask would be lost, and a matrix multiplies otherwise.
+    if not known or isinstance(array, np.ma.MaskedArray | np.matrix):
+        raise TypeError(
+            f"{name} is a {type(array).__name__}: give a plain NumPy array or a "
+            "torch tensor"
+        )
+    if compat.is_torch_array(array) and str(array.layout) != "torch.strided":
+        raise TypeError(f"{name} has layout {array.layout}: give a dense tensor")
+    # Floats of one byte have no arithmetic in torch.
+    xp = compat.array_namespace(array)
+    if not _is_real_floating(xp, array) or array.dtype.itemsize == 1:
+        raise TypeError(
+            f"{name} has dtype {array.dtype}: give a real floating dtype of 16 bits "
+            "or more, such as float32 or float64"
+        )
+
+
+def silently():
+    """Let NumPy answer inf or NaN without a warning, as torch does."""
+    return np.errstate(divide="ignore", invalid="ignore", over="ignore")
+
+
+def detached(array):
+    """Return the array without torch's record of where it came from."""
+    return array.detach() if compat.is_torch_array(array) else array
 
 
 def _library(array):
@@ -76,10 +97,9 @@ def averaged_axes(x, axes):
             )
         return tuple(axis for axis in range(x.ndim) if axis != 1)
     given = axes if isinstance(axes, (tuple, list)) else (axes,)
-    try:
-        numbers = [operator.index(axis) for axis in given]
-    except TypeError:
-        raise TypeError(f"axes is {axes!r}: give an int or a tuple of ints") from None
+    if any(isinstance(axis, bool) or not hasattr(axis, "__index__") for axis in given):
+        raise TypeError(f"axes is {axes!r}: give an int or a tuple of ints")
+    numbers = [operator.index(axis) for axis in given]
     if not numbers or any(not -x.ndim <= axis < x.ndim for axis in numbers):
         raise ValueError(
             f"axes is {axes!r} for an x of shape {tuple(x.shape)}: give at least one "
@@ -141,7 +161,11 @@ def check_number(name, value, low, high=math.inf):
     """Raise unless value is a finite real number in [low, high]."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}: give a number")
-    if not (math.isfinite(value) and low <= value <= high):
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # an int beyond float's range
+        finite = False
+    if not (finite and low <= value <= high):
         taken = f"of at least {low}" if high == math.inf else f"in [{low}, {high}]"
         raise ValueError(f"{name} is {value}: give a finite number {taken}")
 
@@ -184,11 +208,11 @@ def check_momentum(momentum):
         check_number("momentum", momentum, 0, 1)
 
 
-def check_features(x, num_features):
+def check_features(name, x, num_features):
     """Raise unless axis 1 of x has num_features entries."""
     if x.shape[1] != num_features:
         raise ValueError(
-            f"x has shape {tuple(x.shape)}, {x.shape[1]} features on axis 1: "
+            f"{name} has shape {tuple(x.shape)}, {x.shape[1]} features on axis 1: "
             f"give {num_features}"
         )
 

@@ -1,5 +1,7 @@
 """Length and direction apart; least squares, the first problem to show it on."""
 
+import math
+
 from bnlib import _arrays
 
 
@@ -53,11 +55,15 @@ class LeastSquares:
         for name, array in (("X", X), ("y", y)):
             if not bool(xp.all(xp.isfinite(array))):
                 raise ValueError(f"{name} has values that are not finite")
-        X, y = _arrays.widen(X), _arrays.widen(y)
+        X, y = (_arrays.widen(_arrays.detached(array)) for array in (X, y))
         self.dim = X.shape[1]
-        self.S = X.T @ X / len(X)
-        self.u = -(X.T @ y) / len(X)
-        self._constant = float(y @ y) / len(X)
+        with _arrays.silently():
+            self.S = X.T @ X / len(X)
+            self.u = -(X.T @ y) / len(X)
+            self._constant = float(y @ y) / len(X)
+            largest = float(xp.max(xp.abs(self.S))) + float(xp.max(xp.abs(self.u)))
+        if not math.isfinite(largest + self._constant):
+            raise ValueError("X and y are too large: X.T @ X or y @ y overflows")
         eigenvalues = xp.linalg.eigvalsh(self.S)
         self.mu, self.L = float(eigenvalues[0]), float(eigenvalues[-1])
         if self.L <= 0:

@@ -73,7 +73,10 @@ def batch_norm(
             "running_mean and running_var are None and training is False: there "
             "are no statistics to normalise with"
         )
-    if not training:
+    if training:
+        for name, buffer in (("mean", running_mean), ("var", running_var)):
+            _check_writable(f"running_{name}", buffer)
+    else:
         return batch_norm_inference(input, running_mean, running_var, weight, bias, eps)
     if input.numel() == 0:
         zeros = torch.zeros(input.shape[1], device=input.device)
@@ -89,23 +92,23 @@ def batch_norm(
 
 
 def _check(input, running_mean, running_var, weight, bias, momentum, eps):
-    named = {
-        "input": input,
+    optional = {
         "running_mean": running_mean,
         "running_var": running_var,
         "weight": weight,
         "bias": bias,
     }
-    for name, value in named.items():
-        if not (isinstance(value, torch.Tensor) or (value is None and name != "input")):
+    given = {name: value for name, value in optional.items() if value is not None}
+    for name, value in {"input": input, **given}.items():
+        if not isinstance(value, torch.Tensor):
             raise TypeError(f"{name} is a {type(value).__name__}: give a torch tensor")
-    _arrays.namespace(**named)
+    _arrays.namespace(input=input, optional=given)
     if input.ndim < 2:
         raise ValueError(
             f"input has shape {tuple(input.shape)}: give (N, C) or (N, C, *spatial)"
         )
-    for name, value in list(named.items())[1:]:
-        if value is not None and value.shape != (input.shape[1],):
+    for name, value in given.items():
+        if value.shape != (input.shape[1],):
             raise ValueError(
                 f"{name} has shape {tuple(value.shape)} for an input of shape "
                 f"{tuple(input.shape)}: give ({input.shape[1]},)"
@@ -114,3 +117,15 @@ def _check(input, running_mean, running_var, weight, bias, momentum, eps):
         raise ValueError("give both running_mean and running_var, or neither")
     _arrays.check_number("momentum", momentum, 0, 1)
     _arrays.check_number("eps", eps, 0)
+
+
+def _check_writable(name, buffer):
+    """Raise now if torch would refuse to write into the buffer later."""
+    if buffer is None:
+        return
+    if buffer.stride(0) == 0 and len(buffer) > 1:
+        raise ValueError(f"{name} is an expanded tensor: give one that can be written")
+    if buffer.is_inference() and not torch.is_inference_mode_enabled():
+        raise ValueError(
+            f"{name} was made in inference mode and cannot be written outside it"
+        )

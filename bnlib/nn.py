@@ -48,10 +48,13 @@ class _BatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         )
 
     def forward(self, input):
+        if not isinstance(input, torch.Tensor):
+            raise TypeError(f"input is a {type(input).__name__}: give a torch tensor")
         self._check_input_dim(input)
+        _arrays.check_features("input", input, self.num_features)
         _arrays.check_momentum(self.momentum)
         updates = self.training and self.track_running_stats
-        uses_batch = self.training or self.running_mean is None
+        uses_batch = self.training or (self.running_mean is self.running_var is None)
         passed = updates or not uses_batch
         tracked = self.num_batches_tracked
         counted = self.momentum is None and tracked is not None

@@ -1,11 +1,11 @@
 """Optimisers on one problem interface, with one trace of what they did."""
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Protocol
 
 import array_api_compat as compat
-import numpy as np
 
 from bnlib import _arrays
 
@@ -113,11 +113,11 @@ class _Recorder:
         grad_norm = float(xp.sqrt(gradient @ gradient))
         seconds = time.perf_counter() - self._start
         self._rows.append((w, self._problem.norm(w), value, grad_norm, seconds))
-        if not bool(xp.isfinite(xp.asarray(value + grad_norm))):
+        if not math.isfinite(value + grad_norm):
             return "diverged"
         if grad_norm <= tol:
             return "tolerance"
-        if self._callback and self._callback(len(self._rows) - 1, w, value):
+        if self._callback and self._callback(len(self._rows) - 1, w + 0, value):
             return "callback"
         return None
 
@@ -153,7 +153,8 @@ def gradient_descent(problem, w0, *, steps, lr=None, tol=0.0, callback=None):
     tol : float, at least 0
         Stop where the gradient's norm is at most this.
     callback : callable, optional
-        ``callback(step, w, value)``, called at every iterate; a true answer stops.
+        ``callback(step, w, value)``, called at every iterate with a copy of w; a
+        true answer stops.
 
     Returns
     -------
@@ -185,8 +186,10 @@ def gradient_descent(problem, w0, *, steps, lr=None, tol=0.0, callback=None):
     _check_positive("lr", lr)
     _arrays.check_number("tol", tol, 0)
     _arrays.check_integer("steps", steps, 0)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback is {callback!r}: give a function")
     recorder = _Recorder(problem, callback)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with _arrays.silently():
         for step in range(steps + 1):
             gradient = problem.gradient(w)
             reason = recorder.record(w, gradient, tol)
@@ -204,7 +207,7 @@ def _check_start(problem, w0):
         )
     if not bool(xp.all(xp.isfinite(w0))):
         raise ValueError("w0 has values that are not finite")
-    return _arrays.widen(w0)
+    return _arrays.widen(_arrays.detached(w0)) + 0
 
 
 def _check_positive(name, value):

@@ -27,6 +27,7 @@ class Statistics(NamedTuple):
     count: object
 
 
+@_arrays.silently()
 def batch_statistics(x, *, axes=None):
     """Return a batch's exact mean and population variance, feature by feature.
 
@@ -69,6 +70,7 @@ def batch_statistics(x, *, axes=None):
     return Statistics(xp.reshape(mean, shape), xp.reshape(var, shape), count)
 
 
+@_arrays.silently()
 def merge(means, variances, counts):
     """Join the statistics of several batches into those of all their values.
 
@@ -92,7 +94,8 @@ def merge(means, variances, counts):
     Raises
     ------
     ValueError
-        If the shapes do not fit, or the counts are negative or all 0.
+        If the shapes do not fit, a count or a variance is negative, or all
+        counts are 0.
 
     Examples
     --------
@@ -107,7 +110,7 @@ def merge(means, variances, counts):
     Chan, Golub and LeVeque 1983, equation 2.1.
     """
     xp = _arrays.namespace(means=means, variances=variances)
-    numbers = [float(count) for count in counts]
+    numbers = _check_counts(counts)
     if means.ndim < 1 or means.shape != variances.shape or len(numbers) != len(means):
         raise ValueError(
             f"means has shape {tuple(means.shape)}, variances "
@@ -115,8 +118,10 @@ def merge(means, variances, counts):
             "(k, ...), (k, ...) and k"
         )
     total = sum(numbers)
-    if not (all(number >= 0 for number in numbers) and 0 < total < float("inf")):
-        raise ValueError(f"counts is {numbers}: give numbers >= 0, one of them above 0")
+    if total == 0:
+        raise ValueError(f"counts is {numbers}: give at least one above 0")
+    if bool(xp.any(variances < 0)):
+        raise ValueError("variances has values below 0")
     used = [index for index, number in enumerate(numbers) if number > 0]
     means, variances = (
         xp.stack([_arrays.widen(array)[index, ...] for index in used])
@@ -134,8 +139,16 @@ def merge(means, variances, counts):
     shift = xp.sum(weights * (means - pivot), axis=0)
     between = means - (pivot + shift)
     var = xp.sum(weights * (variances + between * between), axis=0)
-    whole = int(total) if total == int(total) else total
-    return Statistics(pivot + shift, var, whole)
+    return Statistics(pivot + shift, var, total)
+
+
+def _check_counts(counts):
+    numbers = counts.tolist() if hasattr(counts, "tolist") else counts
+    if not isinstance(numbers, list | tuple):
+        raise TypeError(f"counts is {counts!r}: give a list or array of numbers")
+    for index, number in enumerate(numbers):
+        _arrays.check_number(f"counts[{index}]", number, 0)
+    return numbers
 
 
 class RunningStatistics:
@@ -195,11 +208,12 @@ class RunningStatistics:
             If the batch does not fit; the statistics then stay as they were.
         """
         first = self.num_batches == 0
-        xp = _arrays.namespace(x=x, mean=None if first else self.mean)
+        state = {"mean": None if first else self.mean}
+        xp = _arrays.namespace(x=x, optional=state)
         axes = _arrays.averaged_axes(x, None)
-        _arrays.check_features(x, self.num_features)
+        _arrays.check_features("x", x, self.num_features)
         _arrays.check_training_count(x, axes)
-        batch = batch_statistics(x)
+        batch = batch_statistics(_arrays.detached(x))
         old_mean, old_var = (
             xp.asarray(old, dtype=batch.mean.dtype, device=compat.device(x))
             for old in (self.mean, self.var)

@@ -40,6 +40,7 @@ class BackwardSteps(NamedTuple):
     dbeta: object
 
 
+@_arrays.silently()
 def batch_norm_forward(x, gamma=None, beta=None, eps=1e-5, *, axes=None):
     """Normalise a batch with its own statistics: y = gamma * x_hat + beta.
 
@@ -85,7 +86,7 @@ def batch_norm_forward(x, gamma=None, beta=None, eps=1e-5, *, axes=None):
     ----------
     Chapter 02, "The transform"; Ioffe and Szegedy 2015, algorithm 1.
     """
-    xp = _arrays.namespace(x=x, gamma=gamma, beta=beta)
+    xp = _arrays.namespace(x=x, optional={"gamma": gamma, "beta": beta})
     _arrays.check_number("eps", eps, 0)
     axes = _arrays.averaged_axes(x, axes)
     _arrays.check_training_count(x, axes)
@@ -94,12 +95,15 @@ def batch_norm_forward(x, gamma=None, beta=None, eps=1e-5, *, axes=None):
     mean, deviations, var = _arrays.centre(x, axes)
     inv_std = 1 / xp.sqrt(var + eps)
     x_hat = deviations * inv_std
-    y = xp.astype(_affine(x_hat, scale, shift), x.dtype, copy=False)
+    y = _affine(x_hat, scale, shift)
+    # A reader may change y in place: it must not be the cache's array.
+    y = xp.astype(y, x.dtype, copy=y is x_hat)
     shape = _arrays.kept(x.shape, axes)
     inv_std, mean, var = (xp.reshape(s, shape) for s in (inv_std, mean, var))
     return y, Cache(x_hat, inv_std, mean, var, gamma, eps, axes, beta)
 
 
+@_arrays.silently()
 def batch_norm_backward(dy, cache):
     """Return the gradients of a loss, in the compact form.
 
@@ -152,6 +156,7 @@ def batch_norm_backward(dy, cache):
     return xp.astype(dx, dy.dtype, copy=False), *_parameter_gradients(upstream, cache)
 
 
+@_arrays.silently()
 def batch_norm_backward_steps(dy, cache):
     """Return the same gradients by the chain rule, step by step.
 
@@ -201,7 +206,7 @@ def batch_norm_backward_steps(dy, cache):
     dmean = -inv_std * total(dx_hat) - dvar * 2 * total(deviations) / count
     dx = dx_hat * inv_std + dvar * 2 * deviations / count + dmean / count
     return BackwardSteps(
-        xp.astype(dx_hat, dy.dtype, copy=False),
+        xp.astype(dx_hat, dy.dtype, copy=dx_hat is dy),
         xp.reshape(dvar, shape),
         xp.reshape(dmean, shape),
         xp.astype(dx, dy.dtype, copy=False),
@@ -209,6 +214,7 @@ def batch_norm_backward_steps(dy, cache):
     )
 
 
+@_arrays.silently()
 def batch_norm_inference(x, mean, var, gamma=None, beta=None, eps=1e-5):
     """Normalise with given statistics: an affine map, example by example.
 
@@ -243,7 +249,9 @@ def batch_norm_inference(x, mean, var, gamma=None, beta=None, eps=1e-5):
     ----------
     Chapter 04, "Inference"; Ioffe and Szegedy 2015, algorithm 2.
     """
-    xp = _arrays.namespace(x=x, mean=mean, var=var, gamma=gamma, beta=beta)
+    xp = _arrays.namespace(
+        x=x, mean=mean, var=var, optional={"gamma": gamma, "beta": beta}
+    )
     _arrays.check_number("eps", eps, 0)
     axes = _arrays.averaged_axes(x, None)
     mean = _broadcast("mean", mean, x.shape, axes)
@@ -308,4 +316,6 @@ def _summed_to(name, parameter, gradient, axes):
     summed = tuple(axis for axis, length in enumerate(size) if length == 1)
     if summed:
         gradient = xp.sum(gradient, axis=summed)
-    return xp.astype(xp.reshape(gradient, parameter.shape), parameter.dtype, copy=False)
+    return xp.astype(
+        xp.reshape(gradient, parameter.shape), parameter.dtype, copy=not summed
+    )

@@ -39,9 +39,14 @@ def main(arguments=None):
 
 
 def _print_line(claim, seeds):
-    judgement = judge(claim, seeds)
+    try:
+        judgement = judge(claim, seeds)
+    except Exception as error:  # one broken check must not hide the others
+        judgement, passes = f"RAISED {type(error).__name__}: {error}", False
+    else:
+        passes = judgement.passes
     print(f"{claim.id:24} {claim.kind:11} {claim.verdict:14} {judgement}", flush=True)
-    return judgement.passes
+    return passes
 
 
 if __name__ == "__main__":

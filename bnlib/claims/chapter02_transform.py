@@ -47,9 +47,9 @@ def _forward_and_formula(rng, divisor_less):
     kind="definition",
     verdict="holds",
     source="ioffe2015",
-    statement=r"$z_i=\gamma\hat y_i+\beta$ with "
-    r"$\hat y_i=(y_i-\mu)/\sqrt{\sigma^2+\epsilon}$, $\mu=\frac1m\sum_iy_i$ and "
-    r"$\sigma^2=\frac1m\sum_i(y_i-\mu)^2$; for images the sums run over the batch "
+    statement=r"$y_i=\gamma\hat x_i+\beta$ with "
+    r"$\hat x_i=(x_i-\mu)/\sqrt{\sigma^2+\epsilon}$, $\mu=\frac1m\sum_ix_i$ and "
+    r"$\sigma^2=\frac1m\sum_i(x_i-\mu)^2$; for images the sums run over the batch "
     "and all positions.",
 )
 def bn_forward(rng):
@@ -76,8 +76,8 @@ def _second_moment(rng, expected):
     kind="theorem",
     verdict="ambiguous",
     source="wikipedia-bn",
-    statement=r"$\frac1m\sum_i\hat y_i=0$ and "
-    r"$\frac1m\sum_i\hat y_i^2=\sigma^2/(\sigma^2+\epsilon)$: the output has unit "
+    statement=r"$\frac1m\sum_i\hat x_i=0$ and "
+    r"$\frac1m\sum_i\hat x_i^2=\sigma^2/(\sigma^2+\epsilon)$: the output has unit "
     r"variance only as far as $\sigma^2\gg\epsilon$.",
     printed="Wikipedia calls ε “an arbitrarily small constant”. Read as if its size "
     "did not matter, every normalised batch has variance 1.",
@@ -137,8 +137,8 @@ def _rescaled(rng, eps_of):
     kind="theorem",
     verdict="holds",
     source="ioffe2015",
-    statement=r"For $a\ne0$, $\mathrm{BN}_\epsilon(ay+b\mathbf 1)="
-    r"\mathrm{sgn}(a)\,\mathrm{BN}_{\epsilon/a^2}(y)$: exact invariance to shift and "
+    statement=r"For $a\ne0$, $\mathrm{BN}_\epsilon(ax+b\mathbf 1)="
+    r"\mathrm{sgn}(a)\,\mathrm{BN}_{\epsilon/a^2}(x)$: exact invariance to shift and "
     r"positive scale at $\epsilon=0$.",
 )
 def bn_invariance(rng):
@@ -164,7 +164,7 @@ def _largest(rng, bound):
     kind="theorem",
     verdict="holds",
     source="samuelson1968",
-    statement=r"$\lvert\hat y_i\rvert\le\sqrt{m-1}$, with equality exactly when all "
+    statement=r"$\lvert\hat x_i\rvert\le\sqrt{m-1}$, with equality exactly when all "
     r"other values of the batch are equal and $\epsilon=0$.",
 )
 def bn_range(rng):
@@ -194,8 +194,8 @@ def _beta_distance(rng, second):
     kind="theorem",
     verdict="holds",
     source="thompson1935",
-    statement=r"For $y_1,\dots,y_m$ independent $N(\nu,\tau^2)$, $m\ge3$ and "
-    r"$\epsilon=0$: $\hat y_1^2/(m-1)\sim\mathrm{Beta}(\frac12,\frac{m-2}2)$.",
+    statement=r"For $x_1,\dots,x_m$ independent $N(\nu,\tau^2)$, $m\ge3$ and "
+    r"$\epsilon=0$: $\hat x_1^2/(m-1)\sim\mathrm{Beta}(\frac12,\frac{m-2}2)$.",
 )
 def bn_range_beta(rng):
     return _beta_distance(rng, lambda m: (m - 2) / 2)
@@ -221,8 +221,8 @@ def _gradient_at(rng, m):
     kind="theorem",
     verdict="holds",
     source="book",
-    statement=r"For $m=2$, $\epsilon=0$ and $y_1\ne y_2$: $\hat y=\pm1$ whatever the "
-    r"values are, and $\partial\ell/\partial y=0$ for every loss.",
+    statement=r"For $m=2$, $\epsilon=0$ and $x_1\ne x_2$: $\hat x=\pm1$ whatever the "
+    r"values are, and $\partial\ell/\partial x=0$ for every loss.",
 )
 def bn_m2_degenerate(rng):
     z, vanishes = _gradient_at(rng, m=2)
@@ -260,8 +260,8 @@ def _coupling(rng, formula):
     kind="theorem",
     verdict="holds",
     source="wikipedia-bn",
-    statement=r"For $j\ne i$: $\partial z_i/\partial y_j="
-    r"-\frac{\gamma}{m\sqrt{\sigma^2+\epsilon}}(1+\hat y_i\hat y_j)$. An example's "
+    statement=r"For $j\ne i$: $\partial y_i/\partial x_j="
+    r"-\frac{\gamma}{m\sqrt{\sigma^2+\epsilon}}(1+\hat x_i\hat x_j)$. An example's "
     "output depends on its batch-mates.",
 )
 def bn_batch_coupling(rng):
@@ -284,7 +284,7 @@ def _pair_average(rng, expected):
     kind="theorem",
     verdict="holds",
     source="book",
-    statement=r"At $\epsilon=0$ the average of $\hat y_i\hat y_j$ over the pairs "
+    statement=r"At $\epsilon=0$ the average of $\hat x_i\hat x_j$ over the pairs "
     r"$i<j$ of any batch is $-\frac1{m-1}$; for exchangeable values that is the "
     "correlation of each pair.",
 )
@@ -358,7 +358,7 @@ def _one_pass(rng, growth):
     verdict="holds",
     source="chan1983",
     statement=r"In floating point of unit roundoff $u$, the one-pass variance "
-    r"$\frac1m\sum y_i^2-\mu^2$ misses $\sigma^2$ by at most "
+    r"$\frac1m\sum x_i^2-\mu^2$ misses $\sigma^2$ by at most "
     r"$\frac{ku}{1-ku}\,(1+\mu^2/\sigma^2)\,\sigma^2$, $k=3m+4$; the factor "
     r"$1+\mu^2/\sigma^2$ cannot be left out.",
 )

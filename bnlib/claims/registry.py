@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bnlib import _arrays
+
 KINDS = ("definition", "theorem", "algorithm", "empirical", "remark")
 VERDICTS = (
     "holds",
@@ -58,8 +60,20 @@ class Check:
             raise ValueError(
                 f"relation is {self.relation!r}: give one of {', '.join(RELATIONS)}"
             )
+        _arrays.check_number("allowed", self.allowed, 0)
+        if self.scale is not None:
+            _arrays.check_number("scale", self.scale, 0)
+            if self.scale == 0:
+                raise ValueError("scale is 0: give a number above 0, or None")
+        left, right = np.shape(self.left), np.shape(self.right)
+        if left and right and left != right:
+            raise ValueError(
+                f"left has shape {left} and right {right}: give equal shapes, or a "
+                "number on one side"
+            )
 
     @property
+    @_arrays.silently()
     def error(self):
         """The largest amount by which the relation is missed, over the scale."""
         left, right = np.broadcast_arrays(
@@ -168,20 +182,33 @@ class Claim:
         """
         return self._run("printed")
 
-    @property
-    def code(self):
-        """The source of the check, as it stands in the package."""
-        return inspect.getsource(self.functions["check"])
+    def code(self, role="check"):
+        """Return the source of the check, the control or the printed form.
+
+        Parameters
+        ----------
+        role : str
+            "check", "control" or "printed".
+
+        Raises
+        ------
+        ValueError
+            If the claim has no such function.
+        """
+        return inspect.getsource(self._function(role))
 
     def _generator(self, seed):
         return np.random.default_rng([seed, zlib.crc32(self.id.encode())])
 
     def _run(self, role, *arguments):
+        if not self.is_checked and role != "printed":
+            raise ValueError(f"claim {self.id!r} is a remark: it is not checked")
+        return self._function(role)(*arguments)
+
+    def _function(self, role):
         if role not in self.functions:
-            raise ValueError(
-                f"claim {self.id!r} is a {self.kind} and has no {role} function"
-            )
-        return self.functions[role](*arguments)
+            raise ValueError(f"claim {self.id!r} has no function {role!r}")
+        return self.functions[role]
 
 
 class _Definition:

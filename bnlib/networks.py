@@ -1,0 +1,151 @@
+"""The small networks that chapters and experiments train."""
+
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from bnlib import _arrays
+from bnlib.nn import BatchNorm1d
+
+
+def mlp(widths, *, batch_norm, generator, dtype=torch.float32):
+    """Build a ReLU network with He's initial weights and zero biases.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Inputs, hidden units layer by layer, outputs; at least two numbers.
+    batch_norm : bool
+        Put a `bnlib.nn.BatchNorm1d` between each hidden layer and its ReLU.
+    generator : torch.Generator
+        Draws the weights; they are the same with and without batch norm.
+    dtype : torch.dtype
+
+    Returns
+    -------
+    torch.nn.Sequential
+
+    Raises
+    ------
+    TypeError, ValueError
+        If widths are not at least two integers of at least 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = mlp((64, 32, 10), batch_norm=True, generator=torch.Generator())
+    >>> [type(layer).__name__ for layer in network]
+    ['Linear', 'BatchNorm1d', 'ReLU', 'Linear']
+
+    References
+    ----------
+    Ioffe and Szegedy 2015, section 3.2, for the place of batch norm.
+    """
+    if len(widths) < 2:
+        raise ValueError(f"widths is {widths!r}: give inputs and outputs at least")
+    for width in widths:
+        _arrays.check_integer("a width", width, 1)
+    layers = []
+    for inputs, outputs in pairwise(widths):
+        linear = nn.Linear(inputs, outputs, dtype=dtype)
+        nn.init.kaiming_normal_(linear.weight, nonlinearity="relu", generator=generator)
+        nn.init.zeros_(linear.bias)
+        norm = [BatchNorm1d(outputs, dtype=dtype)] if batch_norm else []
+        layers += [linear, *norm, nn.ReLU()]
+    return nn.Sequential(*layers[: -2 if batch_norm else -1])
+
+
+def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, generator):
+    """Minimise the cross entropy by plain minibatch SGD, in place.
+
+    Each epoch passes over the rows in a new order; an incomplete last minibatch
+    is left out.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+    x, y : Tensors, shapes (n, d) and (n,)
+        Inputs and integer labels.
+    learning_rate : float above 0
+    epochs, batch_size : int, at least 1
+    generator : torch.Generator
+        Draws the order of the rows.
+
+    Returns
+    -------
+    bool
+        Whether the loss stayed finite; training stops after the epoch in which
+        it did not.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is out of range; the network is then as it was.
+
+    Examples
+    --------
+    >>> import torch
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> network = mlp((2, 8, 2), batch_norm=True, generator=generator)
+    >>> x = torch.randn(64, 2, generator=generator)
+    >>> train_classifier(network, x, (x[:, 0] > 0).long(), learning_rate=0.1,
+    ...                  epochs=20, batch_size=16, generator=generator)
+    True
+    >>> accuracy(network, x, (x[:, 0] > 0).long()) > 0.9
+    True
+
+    References
+    ----------
+    Chapter 02, "The transform".
+    """
+    _arrays.check_number("learning_rate", learning_rate, 0)
+    _arrays.check_integer("epochs", epochs, 1)
+    _arrays.check_integer("batch_size", batch_size, 1)
+    if batch_size > len(x):
+        raise ValueError(f"batch_size is {batch_size}: give at most {len(x)}, the rows")
+    network.train()
+    optimizer = torch.optim.SGD(network.parameters(), lr=learning_rate)
+    whole = len(x) // batch_size * batch_size
+    for _ in range(epochs):
+        rows = torch.randperm(len(x), generator=generator)[:whole].to(x.device)
+        for batch in rows.split(batch_size):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(network(x[batch]), y[batch])
+            loss.backward()
+            optimizer.step()
+        if not torch.isfinite(loss):
+            return False
+    return True
+
+
+@torch.no_grad()
+def accuracy(network, x, y):
+    """Return the share of rows that the network, in eval mode, labels right.
+
+    The network's mode is as before when this returns.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+    x, y : Tensors, shapes (n, d) and (n,)
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import torch
+    >>> accuracy(torch.nn.Identity(), torch.eye(2), torch.tensor([0, 0]))
+    0.5
+
+    References
+    ----------
+    Chapter 02, "The transform".
+    """
+    mode = network.training
+    network.eval()
+    right = (network(x).argmax(dim=1) == y).sum().item()
+    network.train(mode)
+    return right / len(y)
