@@ -42,5 +42,8 @@ serve:  ## show the built site on this machine
 notebooks: $(READY)  ## run every notebook again and store its text outputs
 	$(BIN)/python -m tools.notebooks
 
+bench: $(READY)  ## time bnlib against torch on this machine
+	$(BIN)/python -m tools.bench
+
 clean:  ## remove what was built (not the environment)
 	rm -rf _build dist .pytest_cache .ruff_cache .hypothesis

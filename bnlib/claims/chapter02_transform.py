@@ -20,9 +20,9 @@ def _batch(rng, m=None):
     return rng.uniform(0.1, 10) * rng.standard_normal(m) + rng.uniform(-20, 20)
 
 
-def _normalise(y, eps=0.0):
+def _normalise(x, eps=0.0):
     """The transform of one unit."""
-    return batch_norm_forward(y, eps=eps, axes=0)[0]
+    return batch_norm_forward(x, eps=eps, axes=0)[0]
 
 
 def _forward_and_formula(rng, divisor_less):
@@ -62,12 +62,12 @@ def _(rng):
 
 
 def _second_moment(rng, expected):
-    y, eps = _batch(rng), 10 ** rng.uniform(-3, 2)
-    y_hat = _normalise(y, eps)
-    zero = Check(y_hat.mean(), 0.0, "==", allowed=1e-12, scale=1.0)
-    moment = (y_hat**2).mean()
+    x, eps = _batch(rng), 10 ** rng.uniform(-3, 2)
+    x_hat = _normalise(x, eps)
+    zero = Check(x_hat.mean(), 0.0, "==", allowed=1e-12, scale=1.0)
+    moment = (x_hat**2).mean()
     return Check.worst(
-        zero, Check(moment, expected(np.var(y), eps), "==", allowed=1e-12)
+        zero, Check(moment, expected(np.var(x), eps), "==", allowed=1e-12)
     )
 
 
@@ -93,15 +93,15 @@ def _(rng):
 
 @bn_eps_small.printed
 def _():
-    y = 0.01 * np.array([-1.0, 1.0, -1.0, 1.0])
-    return Check((_normalise(y, eps=1e-3) ** 2).mean(), 1.0, "==", allowed=0.01)
+    x = 0.01 * np.array([-1.0, 1.0, -1.0, 1.0])
+    return Check((_normalise(x, eps=1e-3) ** 2).mean(), 1.0, "==", allowed=0.01)
 
 
 def _undone(rng, scale):
-    y, eps = _batch(rng)[:, None], 10 ** rng.uniform(-3, 0)
-    gamma = scale(y.var(axis=0), eps)
-    z, _ = batch_norm_forward(y, gamma, y.mean(axis=0), eps)
-    return Check(z, y, "==", allowed=1e-12)
+    x, eps = _batch(rng)[:, None], 10 ** rng.uniform(-3, 0)
+    gamma = scale(x.var(axis=0), eps)
+    y, _ = batch_norm_forward(x, gamma, x.mean(axis=0), eps)
+    return Check(y, x, "==", allowed=1e-12)
 
 
 @_claim(
@@ -122,14 +122,14 @@ def _(rng):
 
 
 def _rescaled(rng, eps_of):
-    """bnlib on a*y + b, against torch on y with a changed eps."""
-    y, eps = _batch(rng), 10 ** rng.uniform(-1, 1)
+    """bnlib on a*x + b, against torch on x with a changed eps."""
+    x, eps = _batch(rng), 10 ** rng.uniform(-1, 1)
     a, b = rng.choice([-1, 1]) * 10 ** rng.uniform(0.5, 2), rng.uniform(-5, 5)
     other = torch.nn.functional.batch_norm(
-        torch.from_numpy(y[:, None]), None, None, training=True, eps=eps_of(eps, a)
+        torch.from_numpy(x[:, None]), None, None, training=True, eps=eps_of(eps, a)
     )
     expected = np.sign(a) * other.numpy()[:, 0]
-    return Check(_normalise(a * y + b, eps), expected, "==", allowed=1e-12)
+    return Check(_normalise(a * x + b, eps), expected, "==", allowed=1e-12)
 
 
 @_claim(
@@ -153,9 +153,9 @@ def _(rng):
 def _largest(rng, bound):
     m = int(rng.integers(3, 40))
     heavy = rng.standard_t(1, size=(m, 50))
-    y_hat, _ = batch_norm_forward(heavy, eps=0.0)
+    x_hat, _ = batch_norm_forward(heavy, eps=0.0)
     lone = _normalise(np.eye(m)[0])
-    below = Check(np.abs(y_hat).max(), bound(m), "<=", allowed=1e-12)
+    below = Check(np.abs(x_hat).max(), bound(m), "<=", allowed=1e-12)
     return Check.worst(below, Check(lone[0], bound(m), "==", allowed=1e-12))
 
 
@@ -179,10 +179,10 @@ def _(rng):
 def _beta_distance(rng, second):
     """Kolmogorov's distance; its bound is passed with probability 1e-9."""
     m, draws = int(rng.integers(3, 8)), 20_000
-    y_hat, _ = batch_norm_forward(rng.standard_normal((m, draws)), eps=0.0)
+    x_hat, _ = batch_norm_forward(rng.standard_normal((m, draws)), eps=0.0)
     law = stats.beta(0.5, second(m))
     distance = stats.ks_1samp(
-        y_hat[0] ** 2 / (m - 1), law.cdf, method="asymp"
+        x_hat[0] ** 2 / (m - 1), law.cdf, method="asymp"
     ).statistic
     return Check(
         distance, 0.0, "==", np.sqrt(np.log(2 / 1e-9) / (2 * draws)), scale=1.0
@@ -208,12 +208,12 @@ def _(rng):
 
 def _gradient_at(rng, m):
     """Autograd's gradient through one unit's batch of m, with eps = 0."""
-    y = torch.from_numpy(_batch(rng, m)[:, None]).requires_grad_()
+    x = torch.from_numpy(_batch(rng, m)[:, None]).requires_grad_()
     upstream = torch.from_numpy(rng.standard_normal((m, 1)))
-    z = batch_norm(y, None, None, training=True, eps=0.0)
-    (gradient,) = torch.autograd.grad((upstream * z).sum(), y)
-    natural = float(upstream.norm() / y.detach().std(correction=0))
-    return z.detach().numpy(), Check(gradient, 0.0, "==", allowed=1e-12, scale=natural)
+    y = batch_norm(x, None, None, training=True, eps=0.0)
+    (gradient,) = torch.autograd.grad((upstream * y).sum(), x)
+    natural = float(upstream.norm() / x.detach().std(correction=0))
+    return y.detach().numpy(), Check(gradient, 0.0, "==", allowed=1e-12, scale=natural)
 
 
 @_claim(
@@ -225,8 +225,8 @@ def _gradient_at(rng, m):
     r"values are, and $\partial\ell/\partial x=0$ for every loss.",
 )
 def bn_m2_degenerate(rng):
-    z, vanishes = _gradient_at(rng, m=2)
-    return Check.worst(vanishes, Check(np.sort(z[:, 0]), [-1, 1], "==", allowed=1e-12))
+    y, vanishes = _gradient_at(rng, m=2)
+    return Check.worst(vanishes, Check(np.sort(y[:, 0]), [-1, 1], "==", allowed=1e-12))
 
 
 @bn_m2_degenerate.control
@@ -236,7 +236,7 @@ def _(rng):
 
 def _coupling(rng, formula):
     """Autograd's Jacobian of the transform, off the diagonal."""
-    y, eps, gamma = (
+    x, eps, gamma = (
         torch.from_numpy(_batch(rng)),
         10 ** rng.uniform(-6, 0),
         rng.normal(),
@@ -246,12 +246,12 @@ def _coupling(rng, formula):
     def transform(values):
         return batch_norm(values[:, None], None, None, scale, None, True, eps=eps)[:, 0]
 
-    jacobian = torch.autograd.functional.jacobian(transform, y).numpy()
-    y = y.numpy()
-    y_hat = (y - y.mean()) / np.sqrt(y.var() + eps)
-    factor = -gamma / (y.size * np.sqrt(y.var() + eps))
-    off = ~np.eye(y.size, dtype=bool)
-    expected = factor * formula(np.outer(y_hat, y_hat))
+    jacobian = torch.autograd.functional.jacobian(transform, x).numpy()
+    x = x.numpy()
+    x_hat = (x - x.mean()) / np.sqrt(x.var() + eps)
+    factor = -gamma / (x.size * np.sqrt(x.var() + eps))
+    off = ~np.eye(x.size, dtype=bool)
+    expected = factor * formula(np.outer(x_hat, x_hat))
     return Check(jacobian[off], expected[off], "==", allowed=1e-10)
 
 
@@ -274,9 +274,9 @@ def _(rng):
 
 
 def _pair_average(rng, expected):
-    y_hat = _normalise(_batch(rng))
-    pairs = [a * b for a, b in itertools.combinations(y_hat, 2)]
-    return Check(np.mean(pairs), expected(y_hat.size), "==", allowed=1e-12)
+    x_hat = _normalise(_batch(rng))
+    pairs = [a * b for a, b in itertools.combinations(x_hat, 2)]
+    return Check(np.mean(pairs), expected(x_hat.size), "==", allowed=1e-12)
 
 
 @_claim(
@@ -302,10 +302,10 @@ def _mean_gradient(x, target, w, batches, normalise):
     m = batches.shape[1]
     inputs, targets = x[batches], target[batches].T
     pre = (inputs @ w).T
-    z, cache = batch_norm_forward(pre, eps=1e-5)
-    z = z if normalise else pre
-    dz = 2 * (z - targets) / m
-    dpre = batch_norm_backward(dz, cache)[0] if normalise else dz
+    y, cache = batch_norm_forward(pre, eps=1e-5)
+    y = y if normalise else pre
+    dy = 2 * (y - targets) / m
+    dpre = batch_norm_backward(dy, cache)[0] if normalise else dy
     return np.einsum("mk,kmd->kd", dpre, inputs).mean(axis=0)
 
 

@@ -1,0 +1,106 @@
+"""The small networks: what is built, how it is trained, how it is measured."""
+
+import copy
+
+import pytest
+import torch
+
+import bnlib
+from bnlib.networks import accuracy, mlp, train_classifier
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def clouds(n=96):
+    """Two classes, told apart by the sign of the first coordinate."""
+    x = torch.randn(n, 3, generator=generator(7))
+    return x, (x[:, 0] > 0).long()
+
+
+SETTINGS = {"learning_rate": 0.1, "epochs": 12, "batch_size": 16}
+
+
+def test_batch_norm_stands_between_every_hidden_layer_and_its_relu():
+    names = [
+        type(layer).__name__
+        for layer in mlp((4, 5, 6, 2), batch_norm=True, generator=generator())
+    ]
+    assert names == ["Linear", "BatchNorm1d", "ReLU"] * 2 + ["Linear"]
+    plain = mlp((4, 5, 6, 2), batch_norm=False, generator=generator())
+    assert [type(layer).__name__ for layer in plain] == ["Linear", "ReLU"] * 2 + [
+        "Linear"
+    ]
+    assert isinstance(
+        mlp((4, 5, 2), batch_norm=True, generator=generator())[1], bnlib.nn.BatchNorm1d
+    )
+
+
+def test_both_arms_start_from_the_same_weights():
+    arms = [
+        mlp((4, 5, 6, 2), batch_norm=b, generator=generator(3)) for b in (True, False)
+    ]
+    linears = [
+        [m.weight for m in arm if isinstance(m, torch.nn.Linear)] for arm in arms
+    ]
+    for with_bn, without in zip(*linears, strict=True):
+        torch.testing.assert_close(with_bn, without, rtol=0, atol=0)
+
+
+def test_weights_have_he_variance_and_biases_are_zero():
+    layer = mlp((400, 300, 2), batch_norm=False, generator=generator())[0]
+    assert layer.weight.var().item() == pytest.approx(2 / 400, rel=0.02)
+    assert not layer.bias.any()
+
+
+def test_training_separates_two_classes_and_repeats_itself():
+    x, y = clouds()
+    start = mlp((3, 16, 2), batch_norm=True, generator=generator())
+    runs = [copy.deepcopy(start) for _ in range(2)]
+    for run in runs:
+        assert train_classifier(run, x, y, **SETTINGS, generator=generator(1))
+    assert accuracy(runs[0], x, y) > 0.9 > accuracy(start, x, y)
+    for one, other in zip(*(run.parameters() for run in runs), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_divergence_is_reported():
+    x, y = clouds()
+    network = mlp((3, 16, 2), batch_norm=False, generator=generator())
+    settings = SETTINGS | {"learning_rate": 1e30}
+    assert not train_classifier(network, x, y, **settings, generator=generator(1))
+
+
+def test_accuracy_counts_in_eval_mode_and_restores_the_mode():
+    x, y = clouds()
+    network = mlp((3, 4, 2), batch_norm=True, generator=generator())
+    before = copy.deepcopy(network.state_dict())
+    network.train()
+    expected = (
+        (copy.deepcopy(network).eval()(x).argmax(dim=1) == y).float().mean().item()
+    )
+    assert accuracy(network, x, y) == pytest.approx(expected)
+    assert network.training
+    for name, value in network.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("widths", [(3,), (3, 0), (3, 2.5)])
+def test_impossible_widths_are_named(widths):
+    with pytest.raises((TypeError, ValueError), match=r"width"):
+        mlp(widths, batch_norm=True, generator=generator())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"learning_rate": -1.0}, {"epochs": 0}, {"batch_size": 0}, {"batch_size": 1000}],
+)
+def test_impossible_settings_are_named_before_training(wrong):
+    x, y = clouds()
+    network = mlp((3, 4, 2), batch_norm=True, generator=generator())
+    before = copy.deepcopy(network.state_dict())
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        train_classifier(network, x, y, **(SETTINGS | wrong), generator=generator())
+    for name, value in network.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
