@@ -149,7 +149,9 @@ def parameter_shape(name, parameter, shape, axes):
     ):
         return size
     takes = (
-        f"({shape[feature]},), one value a feature, or " if feature < len(shape) else ""
+        f"({shape[feature]},), one value per feature, or "
+        if feature < len(shape)
+        else ""
     )
     raise ValueError(
         f"{name} has shape {size} for an array of shape {tuple(shape)}: give "
@@ -221,6 +223,6 @@ def check_training_count(x, axes):
     """Raise if batch statistics would rest on no value, or on one, a feature."""
     if values_averaged(x, axes) == 1:
         raise ValueError(
-            f"x has shape {tuple(x.shape)}, one value a feature: batch statistics "
+            f"x has shape {tuple(x.shape)}, one value per feature: batch statistics "
             "need at least two; give a larger batch, or use running statistics"
         )

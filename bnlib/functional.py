@@ -50,7 +50,7 @@ def batch_norm(
         If an argument is no tensor, or its dtype is not real and floating.
     ValueError
         If shapes or devices do not fit, a number is out of range, ``training``
-        is true with one value a feature, or it is false and there are no
+        is true with one value per feature, or it is false and there are no
         running statistics. Nothing has changed then.
 
     Examples
@@ -85,7 +85,9 @@ def batch_norm(
     if running_mean is not None:
         with torch.no_grad():
             batch = Statistics(cache.mean, cache.var, input[:, 0].numel())
-            mean, var = running_update(running_mean, running_var, batch, momentum)
+            # In float64, so that a half-precision buffer is rounded once.
+            old = (_arrays.widen(buffer) for buffer in (running_mean, running_var))
+            mean, var = running_update(*old, batch, momentum)
             running_mean.copy_(mean)
             running_var.copy_(var)
     return output

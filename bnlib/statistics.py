@@ -1,5 +1,6 @@
 """Batch statistics and what is made of them: merged and running statistics."""
 
+import math
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -118,8 +119,8 @@ def merge(means, variances, counts):
             "(k, ...), (k, ...) and k"
         )
     total = sum(numbers)
-    if total == 0:
-        raise ValueError(f"counts is {numbers}: give at least one above 0")
+    if not 0 < total < math.inf:
+        raise ValueError(f"counts is {numbers}: give a finite total above 0")
     if bool(xp.any(variances < 0)):
         raise ValueError("variances has values below 0")
     used = [index for index, number in enumerate(numbers) if number > 0]
@@ -200,7 +201,7 @@ class RunningStatistics:
         self.var = np.ones(num_features)
 
     def update(self, x):
-        """Take in a batch of shape (m, C) or (N, C, *spatial), two values a feature.
+        """Take in a batch of shape (m, C) or (N, C, *spatial), two values per feature.
 
         Raises
         ------

@@ -47,9 +47,10 @@ def batch_norm_forward(x, gamma=None, beta=None, eps=1e-5, *, axes=None):
     Parameters
     ----------
     x : array, shape (m, C) or (N, C, *spatial), any real floating dtype
+        float64 values beyond about 1e150 overflow the variance.
     gamma, beta : arrays, optional
         Scale and shift, shape (C,); None means 1 and 0. With other ``axes``
-        either one value a feature (the only axis kept if the batch is averaged
+        either one value per feature (the only axis kept if the batch is averaged
         over, else axis 1), or as many axes as ``x``, broadcasting against it.
     eps : float, at least 0
         Added to the variance, inside the root. With 0, a constant feature

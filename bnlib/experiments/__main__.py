@@ -1,0 +1,114 @@
+"""python -m bnlib.experiments list | run ID --scale live|paper"""
+
+import argparse
+import sys
+
+import numpy as np
+
+from ._records import load_record
+from ._registry import SCALES, all_experiments
+from ._runner import AlreadyRunning, prepare
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m bnlib.experiments", description="The book's experiments."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="show every experiment and its record")
+    run = commands.add_parser("run", help="run one, and record it at paper scale")
+    run.add_argument("id", metavar="ID")
+    run.add_argument("--scale", choices=SCALES, default="live")
+    run.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:0, mps")
+    run.add_argument("--force", action="store_true", help="replace the record")
+    run.add_argument("--folder", help="write the record there")
+    return parser
+
+
+def main(arguments=None):
+    """Return the exit code: 0, 2 for what cannot be run, 130 when interrupted."""
+    options = _parser().parse_args(arguments)
+    if options.command == "list":
+        print("\n".join(_listing()))
+        return 0
+    try:
+        prepared = prepare(
+            options.id,
+            options.scale,
+            device=options.device,
+            folder=options.folder,
+            force=options.force,
+        )
+    except (ValueError, FileExistsError, NotADirectoryError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    try:
+        record = prepared.execute()
+    except AlreadyRunning as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as error:
+        notes = getattr(error, "__notes__", [])
+        print("\ninterrupted", *notes, sep="\n", file=sys.stderr)
+        return 130
+    print("\n".join(_summary(record, list(prepared.experiment.sweep))))
+    if prepared.folder is not None:
+        print(f"wrote {prepared.folder}/{record.id}.json")
+    return 0
+
+
+def _listing():
+    rows = [
+        (entry.id, entry.chapter, _recorded(entry.id), entry.title)
+        for entry in all_experiments()
+    ]
+    return _aligned([("id", "chapter", "recorded", "title"), *rows])
+
+
+def _recorded(id):
+    try:
+        return load_record(id).date.partition(" ")[0]
+    except FileNotFoundError:
+        return "no"
+    except ValueError:
+        return "broken"
+
+
+def _summary(record, swept):
+    """A line for each setting: the mean over the seeds, and the range."""
+    keys = [name for name in swept if name != "seed"]
+    settings = {}
+    for row in record.results:
+        setting = tuple(str(row[name]) for name in keys)
+        settings.setdefault(setting, []).append(row)
+    numbers = [
+        name
+        for name, value in record.results[0].items()
+        if name not in swept and isinstance(value, int | float | None)
+    ]
+    table = [(*keys, *numbers)]
+    for setting, rows in settings.items():
+        cells = (_mean_and_range([row[name] for row in rows]) for name in numbers)
+        table.append((*setting, *cells))
+    head = f"{record.title}: {record.scale} scale, {record.device}, {record.seconds} s"
+    spread = f"mean over {len(record.seeds)} seeds [lowest, highest]"
+    return [head, spread, "", *_aligned(table)]
+
+
+def _mean_and_range(values):
+    known = np.array([value for value in values if value is not None], dtype=float)
+    if known.size == 0:
+        return "-"
+    return f"{known.mean():.3g} [{known.min():.3g}, {known.max():.3g}]"
+
+
+def _aligned(rows):
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+        for row in rows
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""Records: measured results with all that is needed to measure them again."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from ._files import write_atomically
+from ._registry import all_experiments
+
+RECORDS = Path(__file__).parent.parent / "records"
+#: The layout of the JSON files; a reader refuses any other.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Record:
+    """The result of one run of an experiment, and how it came about.
+
+    Attributes
+    ----------
+    id, title, scale : str
+        Which experiment, and at which scale.
+    parameters : dict
+        Everything the run was given.
+    axes : list of str
+        The parameters that list swept values, the slowest first.
+    results : list of dict
+        One row a unit: its swept values and its results.
+    versions : dict
+        Of Python and the libraries.
+    device : str
+        What computed it, in words.
+    seconds : float
+        Spent on the units, added up over resumed runs.
+    peak_memory : dict
+        `mib`, or None where it cannot be told, and how it was `measured`.
+    data : dict
+        `bnlib.data.checksum` of each data set used, by name.
+    command : str
+        What to type to compute it again.
+    date : str
+        When it was finished, UTC.
+    """
+
+    id: str
+    title: str
+    scale: str
+    parameters: dict
+    axes: list
+    results: list
+    versions: dict
+    device: str
+    seconds: float
+    peak_memory: dict
+    data: dict
+    command: str
+    date: str
+
+    @property
+    def seeds(self):
+        """The seeds of the run, a list."""
+        return self.parameters["seeds"]
+
+    def array(self, name):
+        """One result over the whole sweep.
+
+        Parameters
+        ----------
+        name : str
+            A result that every row has.
+
+        Returns
+        -------
+        numpy.ndarray
+            An axis for each of `axes`, in that order.
+
+        Raises
+        ------
+        ValueError
+            If there is no such result.
+
+        Examples
+        --------
+        >>> import bnlib
+        >>> record = bnlib.experiments.load_record("digits-learning-rate")
+        >>> record.axes
+        ['arms', 'learning_rates', 'seeds']
+        >>> record.array("accuracy").shape
+        (2, 19, 5)
+        """
+        if name not in self.results[0]:
+            raise ValueError(f"no result {name!r}; rows have {list(self.results[0])}")
+        shape = [len(self.parameters[axis]) for axis in self.axes]
+        return np.array([row[name] for row in self.results]).reshape(shape)
+
+
+def to_json(record):
+    """JSON with sorted keys, a line for each field and each row of the results."""
+    lines = []
+    for name, value in sorted((asdict(record) | {"format": FORMAT}).items()):
+        if name == "results":
+            rows = [json.dumps(row, sort_keys=True) for row in value]
+            text = "[\n  " + ",\n  ".join(rows) + "\n ]"
+        else:
+            text = json.dumps(value, sort_keys=True)
+        lines.append(f' "{name}": {text}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def check_target(id, folder, force):
+    """Refuse a folder that is none, and a record that is there without `force`."""
+    path = Path(folder) / f"{id}.json"
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(f"{folder} is no folder; a record needs one")
+    if path.exists() and not force:
+        raise FileExistsError(
+            f"there is a record {path} already: replace it with --force "
+            "(force=True), or write elsewhere with --folder (folder=...)"
+        )
+
+
+def write_record(record, folder, force):
+    check_target(record.id, folder, force)
+    path = Path(folder) / f"{record.id}.json"
+    write_atomically(path, to_json(record))
+    return path
+
+
+def load_record(id, folder=RECORDS):
+    """Read a measured result.
+
+    Parameters
+    ----------
+    id : str
+        Of the experiment.
+    folder : path, optional
+        Where the records are: those shipped with bnlib, if not given.
+
+    Returns
+    -------
+    Record
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such record; the message says how to make it.
+    ValueError
+        If the file is not a record that this version of bnlib reads.
+
+    Examples
+    --------
+    >>> import bnlib
+    >>> record = bnlib.experiments.load_record("digits-learning-rate")
+    >>> record.scale, record.seeds
+    ('paper', [0, 1, 2, 3, 4])
+    """
+    there = sorted(path.stem for path in Path(folder).glob("*.json"))
+    if id not in there:
+        raise FileNotFoundError(
+            f"no record {id!r} in {folder}; there are {', '.join(there) or 'none'}. "
+            + _how_to_make(id)
+        )
+    path = Path(folder) / f"{id}.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    found = content.pop("format", None) if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise ValueError(f"{path} has record format {found}, bnlib reads {FORMAT}")
+    expected = {field.name for field in fields(Record)}
+    if set(content) != expected:
+        wrong = ", ".join(sorted(set(content) ^ expected))
+        raise ValueError(f"{path} is no whole record: missing or unknown {wrong}")
+    return Record(**content)
+
+
+def _how_to_make(id):
+    known = [entry.id for entry in all_experiments()]
+    if id in known:
+        return f"Make it: python -m bnlib.experiments run {id} --scale paper"
+    return f"No experiment has that id either; there are {', '.join(known)}"

@@ -1,0 +1,262 @@
+"""What an experiment is, and where they are found."""
+
+import importlib
+import inspect
+import itertools
+import json
+import math
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+_EXPERIMENTS = {}
+SCALES = ("live", "paper")
+
+
+class Context(NamedTuple):
+    """What the runner hands to each unit besides its parameters.
+
+    Attributes
+    ----------
+    device : torch.device
+        Where to compute.
+    seed_sequence : numpy.random.SeedSequence
+        The unit's only source of randomness: `spawn` a child for each use.
+    datasets : dict
+        The experiment's data sets (`bnlib.data.Dataset`) by name.
+    """
+
+    device: torch.device
+    seed_sequence: np.random.SeedSequence
+    datasets: dict
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A registered experiment; `experiment` describes the fields."""
+
+    id: str
+    title: str
+    chapter: str
+    source: str
+    sweep: dict
+    live: dict
+    paper: dict
+    paired: tuple
+    data: tuple
+    threads: int | None
+    function: Callable
+
+    def parameters(self, scale, overrides=None):
+        """The parameters of `scale` with `overrides` put in, checked.
+
+        Parameters
+        ----------
+        scale : {"live", "paper"}
+        overrides : dict, optional
+            Values by parameter name, of the registered kind; arrays are taken
+            for lists.
+
+        Returns
+        -------
+        dict
+            Plain Python values.
+
+        Raises
+        ------
+        ValueError
+            If the scale is unknown, or a value is not among those allowed.
+        TypeError
+            If a parameter is unknown or of another kind.
+        """
+        if scale not in SCALES:
+            raise ValueError(f"scale is {' or '.join(SCALES)}, not {scale!r}")
+        parameters = json.loads(json.dumps(getattr(self, scale)))
+        for name, value in (overrides or {}).items():
+            if name not in parameters:
+                raise TypeError(
+                    f"{self.id} takes no parameter {name!r}; "
+                    f"it takes {', '.join(parameters)}"
+                )
+            parameters[name] = _matching(name, value, parameters[name])
+        for name in self.sweep.values():
+            self._check_swept(name, parameters[name])
+        return parameters
+
+    def _check_swept(self, name, values):
+        if len({json.dumps(value) for value in values}) < len(values):
+            raise ValueError(f"{name} holds a value twice: {values}")
+        if isinstance(values[0], str):
+            known = list(dict.fromkeys(self.paper[name] + self.live[name]))
+            for value in values:
+                if value not in known:
+                    raise ValueError(
+                        f"{name} are among {', '.join(known)}, not {value!r}"
+                    )
+
+    def units(self, parameters):
+        """Every combination of the swept parameters, the last one fastest."""
+        axes = [parameters[name] for name in self.sweep.values()]
+        return [
+            dict(zip(self.sweep, values, strict=True))
+            for values in itertools.product(*axes)
+        ]
+
+
+def _matching(name, given, registered):
+    """Turn `given` into plain values of the registered parameter's kind."""
+    value = given.tolist() if isinstance(given, np.ndarray | np.generic) else given
+    if isinstance(registered, list):
+        if isinstance(value, list | tuple | range) and len(value):
+            return [_matching(name, item, registered[0]) for item in value]
+    elif isinstance(registered, float) and type(value) in (int, float):
+        if math.isfinite(value):
+            return float(value)
+    elif type(value) is type(registered):
+        return value
+    if isinstance(registered, list):
+        kind = f"a list of {type(registered[0]).__name__}, not empty"
+    else:
+        kind = type(registered).__name__
+    raise TypeError(f"{name} takes {kind} (such as {registered!r}), not {given!r}")
+
+
+def experiment(
+    *, id, title, chapter, source, sweep, live, paper, paired=(), data=(), threads=None
+):
+    """Register the decorated function as an experiment.
+
+    The function computes one unit: it takes a `Context`, the unit's swept
+    values but for the seed (which reaches it as `Context.seed_sequence`), and
+    the other parameters by name, and returns a dict of plain values with finite
+    numbers. It raises ValueError on parameters it cannot use.
+
+    Parameters
+    ----------
+    id, title : str
+        The name of the experiment and of its record; a sentence part for people.
+    chapter : str
+        File name of the chapter that shows it, without its ending.
+    source : str
+        Key in `references.bib` of the work that it repeats.
+    sweep : dict
+        From each swept argument of the function to the parameter that lists its
+        values, the slowest first: ``{"arm": "arms", "seed": "seeds"}``. One of
+        them is ``seed``.
+    live, paper : dict
+        Parameters at the two scales, the same names in both.
+    paired : tuple of str
+        Swept arguments that do not change the unit's randomness, so that a
+        comparison along them is between equal draws. All others do.
+    data : tuple of str
+        Data sets of `bnlib.data` that it reads.
+    threads : int, optional
+        How many torch uses on a CPU; its own choice, if not given. One is best
+        for small networks: more wait for each other, long on a busy machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bnlib.experiments import experiment
+    >>> def coin(context, bias, flips):
+    ...     rng = np.random.default_rng(context.seed_sequence)
+    ...     return {"heads": int(rng.binomial(flips, bias))}
+    >>> register = experiment(
+    ...     id="coin", title="Heads against bias", chapter="01-covariate-shift",
+    ...     source="ioffe2015", sweep={"bias": "biases", "seed": "seeds"},
+    ...     live={"biases": [0.5], "seeds": [0], "flips": 10},
+    ...     paper={"biases": [0.1, 0.5], "seeds": [0, 1], "flips": 1000},
+    ... )
+
+    `register(coin)`, or the same written as a decorator, makes it known.
+    """
+
+    def register(function):
+        entry = Experiment(
+            id=id,
+            title=title,
+            chapter=chapter,
+            source=source,
+            sweep=sweep,
+            live=live,
+            paper=paper,
+            paired=paired,
+            data=data,
+            threads=threads,
+            function=function,
+        )
+        _check(entry)
+        _EXPERIMENTS[id] = entry
+        return function
+
+    return register
+
+
+def _check(entry):
+    """Find the mistakes of an experiment's author at import, not after hours."""
+    shared = set(entry.paper) - set(entry.sweep.values())
+    taken = list(inspect.signature(entry.function).parameters)
+    expected = {"context", *entry.sweep, *shared} - {"seed"}
+    if entry.id in _EXPERIMENTS:
+        raise ValueError(f"there is an experiment {entry.id!r} already")
+    if entry.sweep.get("seed") != "seeds":
+        raise ValueError(f"{entry.id} does not sweep seed over seeds: {entry.sweep}")
+    if set(entry.live) != set(entry.paper):
+        raise ValueError(f"{entry.id} has other parameters in live than in paper")
+    if set(taken) != expected:
+        raise ValueError(
+            f"{entry.id} takes {', '.join(taken)} and is given "
+            f"{', '.join(sorted(expected))}"
+        )
+    for scale in SCALES:
+        entry.parameters(scale)
+
+
+def _import_all():
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if not module.name.startswith("_"):
+            importlib.import_module(f"{__package__}.{module.name}")
+
+
+def all_experiments():
+    """Every experiment, in the order of their ids.
+
+    Returns
+    -------
+    list of Experiment
+
+    Examples
+    --------
+    >>> import bnlib
+    >>> "digits-learning-rate" in [e.id for e in bnlib.experiments.all_experiments()]
+    True
+    """
+    _import_all()
+    return [_EXPERIMENTS[id] for id in sorted(_EXPERIMENTS)]
+
+
+def get(id):
+    """The experiment of that id.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+
+    Examples
+    --------
+    >>> import bnlib
+    >>> bnlib.experiments.get("digits-learning-rate").chapter
+    '02-transform'
+    """
+    _import_all()
+    if id not in _EXPERIMENTS:
+        raise ValueError(
+            f"no experiment {id!r}; there are {', '.join(sorted(_EXPERIMENTS))}"
+        )
+    return _EXPERIMENTS[id]

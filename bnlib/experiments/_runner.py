@@ -1,0 +1,234 @@
+"""Run an experiment: unit by unit, resumable, into a record."""
+
+import json
+import shlex
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import filelock
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from .. import data
+from ._files import Partial, cache_folder, canonical, fingerprint, source_hash
+from ._machine import choose_device, describe, peak_memory, torch_threads, versions
+from ._records import RECORDS, Record, check_target, write_record
+from ._registry import Context, Experiment, get
+
+PACKAGE = Path(__file__).parent.parent
+
+
+class AlreadyRunning(RuntimeError):
+    """Another process is at the same run."""
+
+
+def run(id, scale="live", *, device="auto", folder=None, force=False, **parameters):
+    """Run an experiment and return its record.
+
+    With the registered paper parameters, or with `folder`, the record is also
+    written. Such a run keeps each finished unit in a cache folder
+    (`$BNLIB_CACHE`, else `_build`); when it is stopped, the same call goes on
+    where it was, unless the code of bnlib has changed. A live run of seconds
+    stays in memory.
+
+    On a CPU the same call gives the same results on the same machine.
+
+    Parameters
+    ----------
+    id : str
+        `bnlib.experiments.all_experiments` lists them.
+    scale : {"live", "paper"}
+        Which parameters to start from: seconds, or minutes to hours.
+    device : str
+        "auto" (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:0",
+        "mps".
+    folder : path, optional
+        Where to write the record.
+    force : bool
+        Replace a record that is there.
+    **parameters
+        Values to use in place of the scale's own.
+
+    Returns
+    -------
+    Record
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the id, the scale, the device, a parameter or its value is unknown.
+    FileExistsError
+        If the record is there already; nothing is computed then.
+    AlreadyRunning
+        If another process is at the same run.
+
+    Examples
+    --------
+    >>> import bnlib
+    >>> record = bnlib.experiments.run(
+    ...     "digits-learning-rate", device="cpu",
+    ...     arms=["batch_norm"], learning_rates=[0.3], seeds=[0],
+    ... )
+    >>> bool(record.array("accuracy").mean() > 0.9)
+    True
+    """
+    return prepare(
+        id, scale, device=device, folder=folder, force=force, **parameters
+    ).execute()
+
+
+def prepare(id, scale, *, device="auto", folder=None, force=False, **parameters):
+    """Check all that `run` takes; return the run, not yet started."""
+    experiment = get(id)
+    values = experiment.parameters(scale, parameters)
+    chosen = choose_device(device)
+    if folder is None and values == experiment.parameters("paper"):
+        folder = RECORDS
+    if folder is not None:
+        check_target(id, folder, force)
+    return _Run(experiment, scale, values, chosen, folder, force)
+
+
+@dataclass(frozen=True)
+class _Run:
+    experiment: Experiment
+    scale: str
+    parameters: dict
+    device: torch.device
+    folder: Path | None
+    force: bool
+
+    def execute(self):
+        with torch_threads(self.experiment.threads):
+            return self._execute()
+
+    def _execute(self):
+        datasets = {name: data.load(name) for name in self.experiment.data}
+        checksums = {name: data.checksum(each) for name, each in datasets.items()}
+        if self.folder is None:
+            return self._record(self._compute(datasets, [], None), checksums)
+        partial = Partial(cache_folder(), self.experiment.id, self._header(checksums))
+        with ExitStack() as stack:
+            stack.enter_context(_only_process(partial.path))
+            entries = self._compute(datasets, partial.read(), partial)
+            record = self._record(entries, checksums)
+            write_record(record, self.folder, self.force)
+            partial.remove()
+        return record
+
+    def _header(self, checksums):
+        """All that the results depend on."""
+        return {
+            "id": self.experiment.id,
+            "scale": self.scale,
+            "parameters": self.parameters,
+            "device": f"{self.device}: {describe(self.device)}",
+            "data": checksums,
+            "source": source_hash(PACKAGE),
+            "versions": versions(),
+        }
+
+    def _compute(self, datasets, finished, partial):
+        """Entries of all units in order, `finished` ones taken as they are."""
+        entries = {canonical(entry["unit"]): entry for entry in finished}
+        units = self.experiment.units(self.parameters)
+        try:
+            for unit in tqdm(units, desc=self.experiment.id, unit="unit", disable=None):
+                if canonical(unit) not in entries:
+                    entry = self._compute_unit(unit, datasets)
+                    if partial is not None:
+                        partial.append(entry)
+                    entries[canonical(unit)] = entry
+        except BaseException as error:
+            if partial is not None:
+                error.add_note(
+                    f"{len(entries)} of {len(units)} units are kept in "
+                    f"{partial.path}; run the same again to go on from there "
+                    "(with changed code of bnlib it starts anew)"
+                )
+            raise
+        return [entries[canonical(unit)] for unit in units]
+
+    def _compute_unit(self, unit, datasets):
+        context = Context(self.device, self._seed_sequence(unit), datasets)
+        shared = set(self.parameters) - set(self.experiment.sweep.values())
+        arguments = unit | {name: self.parameters[name] for name in shared}
+        del arguments["seed"]
+        start = time.perf_counter()
+        try:
+            result = self.experiment.function(context, **arguments)
+        except Exception as error:
+            error.add_note(f"in {self.experiment.id} at {unit}")
+            raise
+        seconds = time.perf_counter() - start
+        return {
+            "unit": unit,
+            "result": _plain(result, unit, self.experiment.id),
+            "seconds": seconds,
+            "peak_memory": peak_memory(self.device),
+        }
+
+    def _seed_sequence(self, unit):
+        """A stream of the unit's own, shared along the paired arguments alone."""
+        own = {k: v for k, v in unit.items() if k not in self.experiment.paired}
+        entropy = int(fingerprint([self.experiment.id, own]), 16)
+        return np.random.SeedSequence(entropy)
+
+    def _record(self, entries, checksums):
+        return Record(
+            id=self.experiment.id,
+            title=self.experiment.title,
+            scale=self.scale,
+            parameters=self.parameters,
+            axes=list(self.experiment.sweep.values()),
+            results=[entry["unit"] | entry["result"] for entry in entries],
+            versions=versions(),
+            device=describe(self.device),
+            seconds=round(sum(entry["seconds"] for entry in entries), 1),
+            peak_memory=max(
+                (entry["peak_memory"] for entry in entries), key=lambda m: m["mib"] or 0
+            ),
+            data=checksums,
+            command=self._command(),
+            date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+        )
+
+    def _command(self):
+        id, scale, device = self.experiment.id, self.scale, str(self.device)
+        registered = self.experiment.parameters(scale)
+        changed = {k: v for k, v in self.parameters.items() if v != registered[k]}
+        if not changed:
+            words = ["run", id, "--scale", scale, "--device", device]
+            return shlex.join(["python", "-m", "bnlib.experiments", *words])
+        given = "".join(f", {name}={value!r}" for name, value in changed.items())
+        call = f"bnlib.experiments.run({id!r}, {scale!r}, device={device!r}{given})"
+        return shlex.join(["python", "-c", f"import bnlib; {call}"])
+
+
+def _only_process(path):
+    """A lock that the system frees when its holder ends, however it ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return filelock.FileLock(path.with_suffix(".lock")).acquire(timeout=0)
+    except filelock.Timeout:
+        raise AlreadyRunning(
+            f"another process is at this run (it holds {path.with_suffix('.lock')}); "
+            "wait for it or stop it"
+        ) from None
+
+
+def _plain(result, unit, id):
+    """The result as JSON gives it back, so that resuming changes nothing."""
+    try:
+        plain = json.loads(canonical(result))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{id} at {unit} returned {result!r}: {error}") from None
+    if not isinstance(plain, dict) or plain.keys() & unit.keys():
+        raise ValueError(
+            f"{id} at {unit} returned {result!r}, not a dict with names of its own"
+        )
+    return plain
