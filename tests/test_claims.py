@@ -1,0 +1,209 @@
+"""Claims: each holds, its false neighbours fail, and the registry keeps its rules."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+
+import bnlib
+from bnlib.claims import (
+    Check,
+    all_claims,
+    chapter02_transform,
+    get,
+    judge,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+CLAIMS = all_claims()
+CHECKED = [entry for entry in CLAIMS if entry.is_checked]
+PRINTED = [entry for entry in CLAIMS if entry.printed]
+SEEDS = range(10)
+
+
+def each(claims):
+    return pytest.mark.parametrize("entry", claims, ids=lambda entry: entry.id)
+
+
+# Every claim, its control and its printed form.
+
+
+@each(CHECKED)
+def test_the_claim_holds(entry):
+    for seed in SEEDS:
+        check = entry.check(seed)
+        assert check.holds, f"seed {seed}: {check}"
+
+
+@each(CHECKED)
+def test_its_control_is_rejected(entry):
+    for seed in SEEDS:
+        check = entry.control(seed)
+        assert check.error > check.allowed, f"seed {seed}: {check}"
+
+
+@each(PRINTED)
+def test_its_printed_form_fails(entry):
+    check = entry.printed_check()
+    assert check.error > check.allowed, str(check)
+
+
+@each(CHECKED)
+def test_an_instance_depends_on_its_seed_alone(entry):
+    first = entry.check(3)
+    np.random.seed(99)  # noqa: NPY002
+    torch.manual_seed(99)
+    again = entry.check(3)
+    np.testing.assert_array_equal(np.asarray(first.left), np.asarray(again.left))
+    np.testing.assert_array_equal(np.asarray(first.right), np.asarray(again.right))
+
+
+@each(CHECKED)
+def test_a_check_that_makes_its_controls_comparison_is_caught(entry, monkeypatch):
+    monkeypatch.setitem(entry.functions, "check", entry.functions["control"])
+    judgement = judge(entry, seeds=range(3))
+    assert not judgement.passes
+    assert str(judgement).startswith("fails: error ")
+
+
+@each(CHECKED)
+def test_a_control_that_makes_the_claims_comparison_is_caught(entry, monkeypatch):
+    monkeypatch.setitem(entry.functions, "control", entry.functions["check"])
+    judgement = judge(entry, seeds=range(3))
+    assert not judgement.passes
+    assert str(judgement).endswith("A CONTROL WAS ACCEPTED")
+
+
+@pytest.mark.parametrize("nothing", [np.nan, []], ids=str)
+@pytest.mark.parametrize("role", ["control", "printed"])
+def test_a_false_form_that_compares_nothing_is_caught(role, nothing, monkeypatch):
+    entry = PRINTED[0]
+    function = lambda *rng: Check(nothing, 1.0, "==", allowed=0.1)  # noqa: E731
+    monkeypatch.setitem(entry.functions, role, function)
+    assert not judge(entry, seeds=range(1)).passes
+
+
+@each(PRINTED)
+def test_a_printed_form_that_is_right_is_caught(entry, monkeypatch):
+    right = Check(1.0, 1.0, "==", allowed=0.0)
+    monkeypatch.setitem(entry.functions, "printed", lambda: right)
+    judgement = judge(entry, seeds=range(1))
+    assert not judgement.passes
+    assert str(judgement).endswith("THE PRINTED FORM WAS ACCEPTED")
+
+
+def broken_forward(x, *arguments, axes=None, **options):
+    """The transform with its output 0.1 % too small."""
+    y, cache = bnlib.batch_norm_forward(x, *arguments, axes=axes, **options)
+    return 0.999 * y, cache
+
+
+ABOUT_VALUES = [
+    "bn-forward",
+    "bn-identity",
+    "bn-invariance",
+    "bn-eps-small",
+    "bn-range",
+]
+
+
+@pytest.mark.parametrize("id", [*ABOUT_VALUES, "bn-pair-correlation"])
+def test_a_wrong_transform_makes_the_claims_about_it_fail(id, monkeypatch):
+    monkeypatch.setattr(chapter02_transform, "batch_norm_forward", broken_forward)
+    assert not judge(get(id), seeds=range(3)).passes
+
+
+# Rules of the registry.
+
+
+def test_ids_are_unique_and_plain():
+    ids = [entry.id for entry in CLAIMS]
+    assert len(set(ids)) == len(ids) >= 11
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", id) for id in ids)
+
+
+def notebook(entry):
+    path = ROOT / "chapters" / f"{entry.chapter}.ipynb"
+    assert path.is_file(), f"{entry.id} names a chapter that is not there: {path.name}"
+    return nbformat.read(path, as_version=4)
+
+
+def sources(entry, kind):
+    return [cell.source for cell in notebook(entry).cells if cell.cell_type == kind]
+
+
+ENVIRONMENT = re.compile(
+    r"^(`{3,}|:{3,})\{prf:(?P<kind>\w+)\}[^\n]*\n(?P<options>(?::[^\n]*\n)+)",
+    re.MULTILINE,
+)
+
+
+@each(CLAIMS)
+def test_its_chapter_states_it_once_in_a_numbered_environment(entry):
+    found = [
+        environment["kind"]
+        for source in sources(entry, "markdown")
+        for environment in ENVIRONMENT.finditer(source)
+        if re.search(rf"^:label: {entry.id}$", environment["options"], re.MULTILINE)
+        and ":nonumber:" not in environment["options"]
+    ]
+    assert len(found) == 1
+    assert found[0] != "proof"
+
+
+def calls(entry, method):
+    """Say whether a cell of the chapter gets the claim and calls its method."""
+    got = f'claims.get("{entry.id}")'
+    uses = [
+        use.partition("claims.get(")[0]
+        for source in sources(entry, "code")
+        for use in source.split(got)[1:]
+    ]
+    return any(f".{method}(" in use for use in uses)
+
+
+@each(CHECKED)
+def test_a_cell_of_its_chapter_checks_it(entry):
+    assert calls(entry, "check")
+
+
+@each(PRINTED)
+def test_a_cell_of_its_chapter_shows_its_printed_form_failing(entry):
+    assert calls(entry, "printed_check")
+
+
+@each(CLAIMS)
+def test_its_source_is_in_the_bibliography(entry):
+    text = (ROOT / "references.bib").read_text(encoding="utf-8")
+    keys = set(re.findall(r"^@\w+\{\s*([^,\s]+)\s*,", text, re.MULTILINE))
+    assert entry.source in keys | {"book"}
+
+
+@each(CLAIMS)
+def test_it_has_the_functions_that_its_kind_and_verdict_ask_for(entry):
+    assert ("control" in entry.functions) is entry.is_checked
+    assert ("printed" in entry.functions) is (entry.printed is not None)
+    true_as_printed = ("holds", "conditional", "empirical", "conjecture")
+    if entry.verdict not in true_as_printed:
+        assert entry.printed
+    assert (entry.kind == "empirical") is (entry.verdict == "empirical")
+
+
+@each(CLAIMS)
+def test_its_statement_fits_in_a_table(entry):
+    for text in (entry.statement, entry.printed or ""):
+        assert "|" not in text
+        assert "\n" not in text
+        assert text.count("$") % 2 == 0
+        assert text == text.strip()
+    assert entry.statement
+
+
+@each(CHECKED)
+def test_its_code_can_be_shown(entry):
+    assert f'id="{entry.id}"' in entry.code()
+    for role in entry.functions:
+        assert "def " in entry.code(role)

@@ -1,0 +1,153 @@
+"""The package as a whole: lazy, complete, one version; and the figures' style."""
+
+import pkgutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from matplotlib.colors import to_rgb
+
+import bnlib
+from bnlib import plotting
+
+ROOT = Path(__file__).resolve().parent.parent
+SUBMODULES = [
+    module.name
+    for module in pkgutil.iter_modules(bnlib.__path__)
+    if not module.name.startswith("_")
+]
+EXPORTS = {
+    "batch_norm_forward": "transform",
+    "batch_norm_backward": "transform",
+    "batch_norm_backward_steps": "transform",
+    "batch_norm_inference": "transform",
+    "RunningStatistics": "statistics",
+}
+
+
+def python(code):
+    """Run code in a fresh interpreter; return what it prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_the_package_imports_none_of_its_heavy_parts():
+    heavy = ["matplotlib", "numpy", "scipy", "sklearn", "torch"]
+    loaded = python(
+        f"import sys, bnlib; print([name for name in {heavy} if name in sys.modules])"
+    )
+    assert loaded == "[]"
+
+
+def test_listing_the_names_loads_nothing():
+    loaded = python("import sys, bnlib; dir(bnlib); print('torch' in sys.modules)")
+    assert loaded == "False"
+
+
+def test_the_array_functions_need_no_torch():
+    loaded = python(
+        "import sys, numpy, bnlib; bnlib.batch_norm_forward(numpy.eye(3)); "
+        "bnlib.RunningStatistics(3).update(numpy.eye(3)); print('torch' in sys.modules)"
+    )
+    assert loaded == "False"
+
+
+@pytest.mark.parametrize("name", SUBMODULES)
+def test_every_submodule_is_an_attribute(name):
+    module = getattr(bnlib, name)
+    assert module is sys.modules[f"bnlib.{name}"]
+    assert name in bnlib.__all__
+    assert name in dir(bnlib)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_the_names_at_the_top_are_those_of_the_submodules(name):
+    assert getattr(bnlib, name) is getattr(getattr(bnlib, EXPORTS[name]), name)
+    assert name in bnlib.__all__
+
+
+def test_a_submodule_is_reached_in_a_fresh_interpreter():
+    code = "import bnlib; print(bnlib.statistics.convert_momentum(0.75))"
+    assert python(code) == "0.25"
+
+
+@pytest.mark.parametrize("name", ["nothing", "_private", "Transform", "__wrapped__"])
+def test_an_unknown_attribute_is_an_attribute_error(name):
+    with pytest.raises(AttributeError, match=f"'bnlib' has no attribute '{name}'"):
+        getattr(bnlib, name)
+    assert not hasattr(bnlib, name)
+
+
+def test_a_star_import_gives_every_public_name():
+    names = {}
+    exec("from bnlib import *", names)
+    assert {*EXPORTS, *SUBMODULES} == names.keys() - {"__builtins__"}
+
+
+def test_the_version_is_that_of_the_project_file():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert bnlib.__version__ == project["project"]["version"]
+
+
+# The figures' style.
+
+
+@pytest.fixture
+def own_style():
+    with mpl.rc_context():
+        yield
+
+
+def contrast_on_white(color):
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in to_rgb(color)
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return 1.05 / (luminance + 0.05)
+
+
+@pytest.mark.parametrize("color", plotting.COLORS)
+def test_every_line_colour_stands_out_from_white(color):
+    assert contrast_on_white(color) >= 3
+
+
+def test_lines_differ_in_dashes_as_well_as_in_colour(own_style):
+    plotting.use_style()
+    lines = list(mpl.rcParams["axes.prop_cycle"])
+    assert len(lines) >= 6
+    assert len({line["color"] for line in lines}) == len(lines)
+    assert len({str(line["linestyle"]) for line in lines}) == len(lines)
+
+
+def test_the_style_draws_a_figure(own_style):
+    from matplotlib.figure import Figure
+
+    plotting.use_style()
+    figure = Figure()
+    ax = figure.subplots()
+    for _ in plotting.COLORS:
+        ax.plot([0, 1], [0, 1])
+    figure.draw_without_rendering()
+    assert figure.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_the_style_needs_no_notebook(own_style, monkeypatch):
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    plotting.use_style()
+    assert mpl.rcParams["image.cmap"] == plotting.COLORMAP
+
+
+def test_in_a_notebook_figures_are_drawn_sharp(own_style, monkeypatch):
+    import IPython
+    from matplotlib_inline import backend_inline
+
+    formats = []
+    monkeypatch.setattr(IPython, "get_ipython", lambda: object())
+    monkeypatch.setattr(backend_inline, "set_matplotlib_formats", formats.append)
+    plotting.use_style()
+    assert formats == ["retina"]
