@@ -26,8 +26,9 @@ $(READY): pyproject.toml constraints.txt
 book: $(READY)  ## install, run every notebook and build the site
 	$(BIN)/python -m tools.build
 
+# Two workers on two cores: threads of torch's own would wait for each other.
 test: book  ## run all tests (builds the site first)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
 
 check-site: book  ## the browser tests in every light: dark, phone, keyboard
 	$(BIN)/python -m pytest -n 2 tests/test_browser.py --every-light

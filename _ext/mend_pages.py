@@ -1,0 +1,36 @@
+"""Mend what the written pages hold twice, in an outdated way or not at all.
+
+Sphinx adds MathJax to the page it writes and to its own list for the pages
+after, so that a page lists it twice: a second start of MathJax logs an error in
+the reader's console. Docutils marks a reference with a role that screen readers
+no longer know, inside a list that must hold list items. And the site's own
+address shows the first page, where Jupyter Book puts a bare redirect.
+"""
+
+import shutil
+from pathlib import Path
+
+
+def mend_page(app, pagename, templatename, context, doctree):
+    scripts = context.get("script_files", [])
+    context["script_files"] = [
+        script for i, script in enumerate(scripts) if script not in scripts[:i]
+    ]
+    if "body" in context:
+        context["body"] = context["body"].replace(
+            'role="doc-biblioentry"', 'role="listitem"'
+        )
+
+
+def put_first_page_at_address(app, exception):
+    if exception is None:
+        folder = Path(app.outdir)
+        shutil.copy(folder / f"{app.config.root_doc}.html", folder / "index.html")
+
+
+def setup(app):
+    # Before the redirect, which is only written where no such file is.
+    app.connect("build-finished", put_first_page_at_address, priority=400)
+    # Last of all handlers, after every extension has added its own.
+    app.connect("html-page-context", mend_page, priority=999)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,38 @@
+"""What several test files share: the built site and the browser tests' option."""
+
+import pytest
+
+from tools import build
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--every-light",
+        action="store_true",
+        help="browser tests also in the dark, on a phone and by keyboard",
+    )
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "every_light: a browser test that only --every-light runs"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--every-light"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("every_light")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def site():
+    """The folder of the built site; a stale one would test yesterday's book."""
+    if not build.is_current():
+        pytest.fail(
+            "the site is missing or older than its sources: run make book",
+            pytrace=False,
+        )
+    return build.ROOT / "_build/html"

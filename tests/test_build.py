@@ -1,0 +1,204 @@
+"""What `make book` promises, tried on a throwaway book of two pages."""
+
+import shutil
+
+import nbformat
+import pytest
+
+from tools import build
+
+CONTENTS = """
+format: jb-book
+root: intro
+parts:
+  - caption: The pages
+    numbered: true
+    chapters:
+      - file: chapters/02-page
+"""
+READ_PACKAGE = "print(open('../bnlib/value.txt').read())"
+
+
+class Book:
+    """A small book with the real one's configuration."""
+
+    def __init__(self, root):
+        self.root = root
+        for name in ("_ext", "_static"):
+            shutil.copytree(build.ROOT / name, root / name)
+        for name in ("_config.yml", "references.bib"):
+            shutil.copy(build.ROOT / name, root)
+        self.write("_toc.yml", CONTENTS)
+        self.write("bnlib/value.txt", "package one")
+        self.write_notebook("intro.ipynb", "# Intro")
+        self.write_page(code=READ_PACKAGE)
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text)
+
+    def write_notebook(self, name, text, code=None):
+        cells = [nbformat.v4.new_markdown_cell(text)]
+        if code:
+            cells.append(nbformat.v4.new_code_cell(code))
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = nbformat.v4.new_notebook(
+            cells=cells, metadata={"kernelspec": kernel}
+        )
+        self.write(name, nbformat.writes(notebook))
+
+    def write_page(self, text="", code=None):
+        self.write_notebook("chapters/02-page.ipynb", f"# Page\n\n{text}", code)
+
+    def build(self):
+        return build.build(self.root)
+
+    def html(self, name):
+        return (self.root / "_build/html" / name).read_text()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A sound book that was built once, for the tests to start from."""
+    book = Book(tmp_path_factory.mktemp("built"))
+    assert book.build() == []
+    return book
+
+
+@pytest.fixture
+def book(built, tmp_path):
+    copy = object.__new__(Book)
+    copy.root = tmp_path / "book"
+    shutil.copytree(built.root, copy.root)
+    return copy
+
+
+def test_a_sound_book_builds_and_is_current(book):
+    assert build.is_current(book.root)
+    assert "package one" in book.html("chapters/02-page.html")
+
+
+def test_an_unchanged_book_is_not_built_again(book, monkeypatch):
+    monkeypatch.setattr(build, "run_jupyter_book", None)
+    assert book.build() == []
+
+
+def test_a_change_of_the_package_runs_the_notebooks_again(book):
+    book.write("bnlib/value.txt", "package two")
+    assert not build.is_current(book.root)
+    assert book.build() == []
+    assert "package two" in book.html("chapters/02-page.html")
+
+
+def test_a_removed_page_leaves_the_site_and_other_outputs_are_kept(book, capsys):
+    book.write("_toc.yml", "format: jb-book\nroot: chapters/02-page\n")
+    assert book.build() == []
+    assert not (book.root / "_build/html/intro.html").exists()
+    assert "package one" in book.html("chapters/02-page.html")
+    assert "02-page.ipynb" not in capsys.readouterr().out
+
+
+def test_every_fault_of_the_pages_is_named_with_its_place(book):
+    book.write_notebook("intro.ipynb", "# Intro", code="x = 1\n\nx / 0")
+    book.write_page(
+        "(twice)=\n## One\n\n(twice)=\n## Two\n\n"
+        "{prf:ref}`no-theorem`, {eq}`no-equation`, [text](no-page.md)",
+        code="import warnings\nwarnings.warn('careful')",
+    )
+    problems = book.build()
+    intro, page = "intro.ipynb, cell 2", "chapters/02-page.ipynb"
+    for place, what in (
+        (intro, "ZeroDivisionError: division by zero"),
+        (f"{page}, cell 2", "UserWarning: careful"),
+        (f"{page}, cell 1", 'Duplicate explicit target name: "twice"'),
+        (f"{page}, cell 1", "equation not found: no-equation"),
+        (f"{page}, cell 1", "target not found: 'no-page.md'"),
+        (page, "label 'no-theorem' not found"),
+    ):
+        assert any(
+            problem.startswith(place) and what in problem for problem in problems
+        ), (what, problems)
+    assert not build.is_current(book.root)
+
+
+class Builder:
+    """Stands for Jupyter Book where a test is about what is done around it."""
+
+    def __init__(self, book, page="", meanwhile=lambda: None):
+        self.book, self.page, self.meanwhile = book, page, meanwhile
+
+    def __call__(self, root, log):
+        html = f'<html lang="en"><title>Page</title>{self.page}</html>'
+        self.book.write("_build/html/index.html", html)
+        self.meanwhile()
+        return 0, []
+
+
+def test_a_broken_link_fails_the_build_until_it_is_mended(book, monkeypatch):
+    book.write_page("changed")
+    broken = Builder(book, '<a href="gone.html">gone</a>')
+    monkeypatch.setattr(build, "run_jupyter_book", broken)
+    problem = "index.html: broken link: 'gone.html' leads to no file"
+    assert book.build() == [problem]
+    assert book.build() == [problem]
+    monkeypatch.setattr(build, "run_jupyter_book", Builder(book))
+    assert book.build() == []
+
+
+def test_a_page_that_is_lost_from_the_site_is_built_again(book, monkeypatch):
+    (book.root / "_build/html/intro.html").unlink()
+    assert book.build() != []
+    monkeypatch.setattr(build, "run_jupyter_book", Builder(book))
+    assert book.build() == []
+
+
+def test_an_interrupted_build_is_not_trusted(book, monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    page = book.root / "chapters/02-page.ipynb"
+    before = page.read_bytes()
+    book.write_page("changed")
+    monkeypatch.setattr(build, "run_jupyter_book", Builder(book, meanwhile=interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        book.build()
+    page.write_bytes(before)
+    assert not build.is_current(book.root)
+
+
+def test_outputs_of_a_package_that_changed_meanwhile_are_thrown_away(book, monkeypatch):
+    cache = book.root / "_build/.jupyter_cache"
+
+    def edit():
+        book.write("bnlib/value.txt", "package two")
+
+    book.write_page("changed")
+    monkeypatch.setattr(build, "run_jupyter_book", Builder(book, meanwhile=edit))
+    assert book.build() == [
+        "bnlib changed while the notebooks ran: run make book again"
+    ]
+    assert cache.exists()
+    monkeypatch.setattr(build, "run_jupyter_book", Builder(book))
+    assert book.build() == []
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("reading sources... [ 50%] intro", None),
+        ("{root}/intro.md:7: WARNING: undefined label: 'x'", "intro.md, line 7: "),
+        ("{root}/a.ipynb:20003: ERROR: unknown", "a.ipynb, cell 2, line 3: unknown"),
+        ("{root}/a.ipynb:: WARNING: image file not readable", "a.ipynb: image file"),
+        ("checking... {root}/b.md: WARNING: not in any toctree", "b.md: not in any"),
+        (
+            "{root}/bnlib/nn.py:docstring of bnlib.nn.convert:4: WARNING: bad",
+            "the docstring of bnlib.nn.convert: bad",
+        ),
+        ("WARNING: nothing known of the place", "nothing known of the place"),
+    ],
+)
+def test_a_line_of_sphinx_says_where(tmp_path, line, problem):
+    told = build.explain(tmp_path, line.format(root=tmp_path))
+    assert told == problem or told.startswith(problem)

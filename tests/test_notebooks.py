@@ -1,0 +1,413 @@
+"""Notebooks: the rules they keep to, how they are stored and how compared."""
+
+import re
+import subprocess
+import sys
+
+import nbformat
+import notebook_rules as rules
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tools import notebooks, repository
+
+NOTEBOOKS = notebooks.notebook_paths()
+CHAPTERS = [path for path in NOTEBOOKS if re.match(r"\d\d-", path.name)]
+SANITIZE = notebooks.ROOT / "tests" / "nbval_sanitize.cfg"
+
+
+def rule_name(value):
+    return getattr(value, "__name__", getattr(value, "name", None))
+
+
+# The real notebooks.
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=rule_name)
+@pytest.mark.parametrize("rule", rules.RULES, ids=rule_name)
+def test_every_notebook_keeps_the_rule(path, rule):
+    complaints = list(rule(nbformat.read(path, as_version=4)))
+    assert not complaints, "\n".join(f"{path.name}: {text}" for text in complaints)
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=rule_name)
+@pytest.mark.parametrize("rule", rules.CHAPTER_RULES, ids=rule_name)
+def test_every_chapter_keeps_the_rule(path, rule):
+    complaints = list(rule(nbformat.read(path, as_version=4)))
+    assert not complaints, "\n".join(f"{path.name}: {text}" for text in complaints)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=rule_name)
+def test_every_notebook_is_stored_as_the_tool_stores_it(path):
+    notebook = notebooks.normalise(nbformat.read(path, as_version=4))
+    same = notebooks.serialise(notebook).encode("utf-8") == path.read_bytes()
+    assert same, f"{path.name}: run: python -m tools.notebooks {path.name}"
+
+
+def test_the_landing_page_links_every_chapter_that_is_there():
+    text = rules.markdown(nbformat.read(NOTEBOOKS[0], as_version=4))
+    linked = re.findall(
+        r"^\| \d\d \| \[.+?\]\(chapters/(\d\d-.+?\.ipynb)\)", text, re.M
+    )
+    assert linked == [path.name for path in CHAPTERS]
+
+
+# A small chapter that keeps every rule, and what breaks each.
+
+OPENING = """# A title
+
+You will be able to
+
+- do one thing,
+- do another,
+- and a third.
+
+**Builds on** nothing. 10 minutes to read, 5 seconds to run."""
+
+EXERCISE = """```{exercise} A name: derive, ★★, 15 minutes
+:label: ex-N
+
+Show it.
+```
+
+```{dropdown} Hint
+Look.
+```
+
+```{solution-start} ex-N
+:label: sol-N
+:class: dropdown
+```
+
+It is so.
+
+```{solution-end}
+```
+"""
+
+
+def chapter():
+    exercises = "\n".join(EXERCISE.replace("N", str(n)) for n in range(5))
+    text = (
+        f"## Body\n\nPredict it. {'word ' * 1500}\n\n## What goes wrong in practice\n"
+    )
+    cells = [
+        new_code_cell(repository.colab_cell(repository.current_address())),
+        new_markdown_cell(OPENING),
+        new_code_cell("fig, ax = plt.subplots()", execution_count=2),
+        new_code_cell("print(claim.check())", execution_count=3),
+        new_markdown_cell(
+            f"{text}\n## Exercises\n\n{exercises}\n## Summary\n\n## Sources"
+        ),
+    ]
+    cells[0].execution_count = 1
+    cells[0].metadata.tags = ["remove-cell"]
+    cells[2].metadata.mystnb = {"image": {"alt": "A line that rises."}}
+    cells[2].outputs = [
+        new_output(
+            "display_data", data={"text/plain": "<Figure size 640x340 with 1 Axes>"}
+        )
+    ]
+    verdict = "holds: error 3e-15, allowed 1e-12\n"
+    cells[3].outputs = [new_output("stream", name="stdout", text=verdict)]
+    return new_notebook(cells=cells, metadata={"kernelspec": notebooks.KERNEL})
+
+
+@pytest.mark.parametrize("rule", [*rules.RULES, *rules.CHAPTER_RULES], ids=rule_name)
+def test_a_good_notebook_keeps_the_rule(rule):
+    assert not list(rule(chapter()))
+
+
+def replace(cell, old, new=""):
+    """Return a way to break a notebook: other words in one cell's source."""
+
+    def breaks(notebook):
+        assert old in notebook.cells[cell].source
+        notebook.cells[cell].source = notebook.cells[cell].source.replace(old, new)
+
+    return breaks
+
+
+def put(cell, **values):
+    """Return a way to break a notebook: other fields in one cell."""
+    return lambda notebook: notebook.cells[cell].update(nbformat.from_dict(values))
+
+
+def data(kind, value="x"):
+    return {"outputs": [new_output("display_data", data={kind: value})]}
+
+
+def stream(name, text):
+    return {"outputs": [new_output("stream", name=name, text=text)]}
+
+
+ERROR = new_output("error", ename="E", evalue="", traceback=[])
+FIGURE, CHECK = r"Cell 1 \(fig, ax = ", r"Cell 2 \(print\(claim"
+BREAKS = [
+    (rules.first_cell_installs_on_colab, replace(0, "bnlib", "other"), "first cell"),
+    (rules.first_cell_installs_on_colab, put(0, metadata={}), "Cell 0.*remove-cell"),
+    (
+        rules.kernel_is_python3,
+        lambda notebook: notebook.metadata.kernelspec.update(name="mine"),
+        "'mine'",
+    ),
+    (rules.cells_are_short, put(3, source="x\n" * 16), r"Cell 2 \(x\): 16 lines"),
+    (rules.no_line_ends_in_a_semicolon, replace(3, "())", "());"), CHECK),
+    (rules.tags_are_known, put(2, metadata={"tags": ["hide-inputs"]}), "hide-inputs"),
+    (rules.no_image_is_stored, put(2, **data("image/png")), FIGURE + ".*image/png"),
+    (rules.no_image_is_stored, put(2, **data("image/svg+xml")), FIGURE),
+    (rules.no_error_is_stored, put(2, outputs=[ERROR]), FIGURE),
+    (rules.no_error_is_stored, put(2, **stream("stderr", "x")), FIGURE),
+    (
+        rules.no_address_in_memory_is_stored,
+        put(2, **data("text/plain", "<Line2D at 0x7f00aa>")),
+        FIGURE,
+    ),
+    (rules.cells_ran_once_in_order, put(3, execution_count=7), CHECK + ".* 7, not 3"),
+    (rules.cells_ran_once_in_order, put(3, execution_count=None), CHECK),
+    (
+        rules.cells_ran_once_in_order,
+        lambda notebook: notebook.metadata.update(bnlib={"generated": True}),
+        r"Cell 0.* 1, not None",
+    ),
+    (
+        rules.unchecked_outputs_are_not_stored,
+        lambda notebook: notebook.metadata.update(bnlib={"generated": True}),
+        FIGURE,
+    ),
+    (
+        rules.unchecked_outputs_are_not_stored,
+        put(3, metadata={"tags": ["nbval-ignore-output"]}),
+        CHECK,
+    ),
+    (rules.figures_have_alternative_text, put(2, metadata={}), FIGURE),
+    (rules.figures_have_alternative_text, put(2, metadata={}, outputs=[]), FIGURE),
+    (
+        rules.figures_have_alternative_text,
+        put(2, source="draw(points)", metadata={"mystnb": {"image": {"alt": " "}}}),
+        r"Cell 1 \(draw",
+    ),
+    (rules.checks_print_their_verdict, put(3, **stream("stdout", "holds")), CHECK),
+    (rules.chapter_opens_as_promised, replace(1, "# A title", "A title"), "title"),
+    (rules.chapter_opens_as_promised, replace(1, "- do one thing,"), "found 2"),
+    (rules.chapter_opens_as_promised, replace(1, "Builds on", "After"), "builds on"),
+    (rules.chapter_opens_as_promised, replace(1, "10 minutes"), "minutes to read"),
+    (rules.chapter_opens_as_promised, replace(1, "5 seconds"), "seconds to run"),
+    (rules.chapter_asks_for_a_prediction, replace(4, "Predict"), "no prediction"),
+    (rules.chapter_has_its_sections, replace(4, "## Summary", "## End"), "'End'"),
+    (rules.chapter_has_its_sections, replace(4, "## Sources"), "not"),
+    (rules.chapter_has_the_right_length, replace(4, "word "), r"\d+ words"),
+    (rules.chapter_has_the_right_length, replace(4, "word ", "a b c "), "4"),
+    (rules.exercises_are_complete, replace(4, "exercise} A", "note} A"), "0 exercises"),
+    (rules.exercises_are_complete, replace(4, "Hint", "More"), "0 folded hints"),
+    (rules.exercises_are_complete, replace(4, ":label: ex-3"), "has no label"),
+    (rules.exercises_are_complete, replace(4, "start} ex-3", "start} x"), "'ex-3'"),
+    (rules.exercises_are_complete, replace(4, ":class: dropdown"), "'ex-0'"),
+    (rules.exercises_are_complete, replace(4, "{solution-end}"), "solution-end"),
+    *(
+        (rules.exercises_are_complete, replace(4, old, new), "must end in")
+        for old, new in [("derive", "think"), ("★★", "4"), ("15 minutes", "long")]
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "breaks", "says"), BREAKS, ids=rule_name)
+def test_a_broken_notebook_is_named_by_the_rule(rule, breaks, says):
+    notebook = chapter()
+    breaks(notebook)
+    assert re.search(says, "\n".join(rule(notebook)))
+
+
+def test_every_rule_is_seen_to_fail():
+    assert {rule for rule, *_ in BREAKS} == {*rules.RULES, *rules.CHAPTER_RULES}
+
+
+def test_words_in_proofs_exercises_and_displays_are_not_counted():
+    text = """# Words
+
+```{prf:proof}
+:class: dropdown
+
+Not this.
+```
+
+```{dropdown} Nor
+this.
+```
+
+```{math}
+not = this
+```
+
+:::{prf:theorem} Name
+:label: t
+
+Counted $x^2 + y$ once.
+:::
+
+$$ not this $$
+
+## Exercises
+
+Nor this."""
+    notebook = new_notebook(cells=[new_markdown_cell(text)])
+    # "Words", "Counted", "formula", "once" and "Exercises".
+    assert rules.count_words(notebook) == 5
+
+
+# How the tool stores a notebook.
+
+FIGURE_CELL = """import matplotlib.pyplot as plt
+from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+set_matplotlib_formats("retina")
+fig, ax = plt.subplots()"""
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Return a function that writes a notebook of code cells and names its file."""
+
+    def write(*sources, tags=(), generated=False):
+        cells = [new_code_cell(source) for source in sources]
+        cells[-1].metadata.tags = list(tags)
+        metadata = {"bnlib": {"generated": True}} if generated else {}
+        path = tmp_path / "small.ipynb"
+        nbformat.write(new_notebook(cells=cells, metadata=metadata), path)
+        return path
+
+    return write
+
+
+def outputs(path, cell=0):
+    return nbformat.read(path, as_version=4).cells[cell].outputs
+
+
+def test_a_second_run_gives_the_same_bytes(stored):
+    path = stored("print(1)\nprint(2)", FIGURE_CELL, "fig.dpi")
+    assert notebooks.refresh(path)
+    first = path.read_bytes()
+    assert not notebooks.refresh(path)
+    assert path.read_bytes() == first
+    assert first.endswith(b"}\n")
+
+
+def test_a_figure_keeps_its_text_and_loses_its_image(stored):
+    path = stored(FIGURE_CELL)
+    notebooks.refresh(path)
+    assert outputs(path)[0].data == {"text/plain": "<Figure size 640x480 with 1 Axes>"}
+    assert outputs(path)[0].metadata == {}
+
+
+def test_a_cell_runs_in_the_folder_of_its_notebook(stored):
+    path = stored("import os\nprint(os.getcwd())")
+    notebooks.refresh(path)
+    assert outputs(path)[0].text == f"{path.parent}\n"
+
+
+@pytest.mark.parametrize(
+    "how", [{"generated": True}, {"tags": ["nbval-ignore-output"]}]
+)
+def test_outputs_that_no_test_compares_are_not_stored(stored, how):
+    path = stored("print(1)", **how)
+    notebooks.refresh(path)
+    assert not outputs(path)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("import sys\nprint(1, file=sys.stderr)", "stderr"),
+    ],
+)
+def test_a_failing_cell_is_named_and_leaves_the_file_as_it_was(stored, source, says):
+    path = stored("x = 1", f"# a cell\n{source}")
+    before = path.read_bytes()
+    with pytest.raises(SystemExit) as stopped:
+        notebooks.main([str(path)])
+    assert f"{path}::Cell 1 (# a cell)" in str(stopped.value)
+    assert says in str(stopped.value)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == ["small.ipynb"]
+
+
+def test_a_cell_that_never_ends_is_named(stored, monkeypatch):
+    monkeypatch.setattr(notebooks, "SECONDS_PER_CELL", 1)
+    with pytest.raises(notebooks.NotebookError, match=r"Cell 1 \(import time\) failed"):
+        notebooks.refresh(stored("x = 1", "import time\ntime.sleep(30)"))
+
+
+def test_only_what_the_author_wrote_is_kept_of_the_metadata():
+    notebook = new_notebook(cells=[new_code_cell("x", id="kept"), new_code_cell("y")])
+    notebook.metadata = {"language_info": {"version": "3.11.7"}, "colab": {}}
+    notebook.cells[0].metadata = {
+        "tags": ["hide-input"],
+        "execution": {"begin": "12:00"},
+    }
+    notebook.cells[1].id = "kept"
+    kept = notebooks.normalise(nbformat.from_dict(notebook))
+    assert kept.metadata == {
+        "kernelspec": notebooks.KERNEL,
+        "language_info": {"name": "python"},
+    }
+    assert kept.cells[0].metadata == {"tags": ["hide-input"]}
+    assert [cell.id for cell in kept.cells] == ["kept", "cell-1"]
+
+
+# How nbval compares what is stored with a new run.
+
+
+VERDICT = "holds: error 3e-15, allowed 1e-12"
+CHANGES = {
+    VERDICT: "passes",
+    "holds: error 8e-16, allowed 1e-12": "passes",
+    "holds: error 0, allowed 1e-12": "passes",
+    "fails: error 3e-15, allowed 1e-12": "fails",
+    "holds: error 3e-15, allowed 1e-11": "fails",
+    "holds: error unknown, allowed 1e-12": "fails",
+    "holds: error 3e-15": "fails",
+}
+
+
+def failing_cells(path):
+    """Run nbval on one notebook as `make test` does; return the cells it names."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval",
+        "--color=no",
+        "-p",
+        "no:xdist",
+    ]
+    command += ["--nbval-sanitize-with", str(SANITIZE), f"--rootdir={path.parent}"]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", str(path)],
+        capture_output=True,
+        text=True,
+        cwd=path.parent,
+    )
+    cells = re.findall(r"^FAILED small\.ipynb::Cell (\d+)", done.stdout, re.MULTILINE)
+    assert done.returncode == bool(cells), done.stdout
+    return [int(cell) for cell in cells]
+
+
+def test_of_a_verdict_line_only_the_error_may_change(stored):
+    path = stored(*(f"print('{n} {VERDICT}')" for n in range(len(CHANGES))))
+    notebooks.refresh(path)
+    text = path.read_text()
+    for number, line in enumerate(CHANGES):
+        text = text.replace(f'"{number} {VERDICT}\\n"', f'"{number} {line}\\n"')
+    path.write_text(text)
+    wanted = [n for n, how in enumerate(CHANGES.values()) if how == "fails"]
+    assert failing_cells(path) == wanted
+
+
+def test_a_marked_time_may_change_and_a_stale_output_is_named(stored):
+    path = stored("print('seconds: 1.25')", "print('1.25 s')", FIGURE_CELL, "1 + 1")
+    notebooks.refresh(path)
+    assert failing_cells(path) == []
+    text = path.read_text().replace("seconds: 1.25\\n", "seconds: 0.3\\n")
+    path.write_text(text.replace('"1.25 s\\n"', '"0.3 s\\n"').replace('"2"', '"3"'))
+    assert failing_cells(path) == [1, 3]

@@ -1,0 +1,192 @@
+"""The built site holds together; and each check of it finds the fault it is for."""
+
+import ast
+import pkgutil
+import re
+
+import pytest
+import yaml
+
+import bnlib
+from tools import build
+from tools.site import Site, check
+
+SOUND = '<html lang="en"><head><title>Page</title></head><body>{}</body></html>'
+
+
+def test_the_built_site_is_sound(site):
+    assert check(site) == []
+
+
+def contents():
+    toc = yaml.safe_load((build.ROOT / "_toc.yml").read_text())
+    chapters = [
+        chapter["file"] for part in toc["parts"] for chapter in part["chapters"]
+    ]
+    return [toc["root"], *chapters]
+
+
+def test_every_file_of_the_chapters_is_in_the_contents():
+    files = {
+        path.relative_to(build.ROOT).with_suffix("").as_posix()
+        for path in (build.ROOT / "chapters").iterdir()
+        if path.suffix in (".ipynb", ".md")
+    }
+    assert files <= set(contents())
+
+
+def test_every_page_of_the_contents_is_built_and_no_other(site):
+    listed = set(contents())
+    built = {name.removesuffix(".html") for name in Site.read(site).pages}
+    modules = {name for name in built if name.startswith("_modules/")}
+    assert built - modules == listed | {"index", "search"}
+
+
+def test_a_notebook_can_be_launched_and_downloaded_and_a_plain_page_not(site):
+    pages = Site.read(site).pages
+    for name in contents():
+        links = " ".join(pages[f"{name}.html"].links)
+        is_notebook = (build.ROOT / f"{name}.ipynb").is_file()
+        for launch in (f"lab/tree/{name}.ipynb", f"/blob/main/{name}.ipynb"):
+            assert (launch in links) == is_notebook, (name, launch)
+        source = f"_sources/{name}.{'ipynb' if is_notebook else 'md'}"
+        assert source in links, (name, source)
+
+
+def test_a_chapter_is_numbered_as_its_file(site):
+    for page in sorted((site / "chapters").glob("[0-9]*.html")):
+        html = page.read_text(encoding="utf-8")
+        title = re.search(r'<h1><span class="section-number">(\d+)\. ', html)
+        assert title, f"{page.name} has no number"
+        chapter = title[1]
+        assert int(chapter) == int(page.name.partition("-")[0])
+        numbers = re.findall(r'class="(?:eqno|caption-number)">\D*(\d+)\.', html)
+        assert set(numbers) <= {chapter}
+
+
+def public_names(module):
+    """Give the names that a module offers, read from its source."""
+    path = build.ROOT / "bnlib" / module
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    names = set()
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if hasattr(target, "id")}
+            if "__all__" in names:
+                return set(ast.literal_eval(node.value))
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_the_api_page_has_every_public_name(site):
+    page = Site.read(site / "chapters").pages["api.html"]
+    modules = [
+        module.name
+        for module in pkgutil.iter_modules(bnlib.__path__)
+        if not module.name.startswith("_")
+    ]
+    expected = {
+        f"bnlib.{module}.{name}" for module in modules for name in public_names(module)
+    }
+    assert expected - set(page.ids) == set()
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Write one page with a given body and give what the checks say of it."""
+
+    def check_page(body, html=SOUND):
+        (tmp_path / "page.html").write_text(html.format(body))
+        return check(tmp_path)
+
+    return check_page
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '<p id="a"><a href="#a">here</a></p>',
+        '<a href="https://example.org/">a reader may click</a>',
+        '<a href="mailto:someone@example.org">write</a>',
+        '<img src="data:image/gif;base64,R0lGOD" alt="A dot">',
+        "<p>It costs $5, or $6 elsewhere.</p>",
+        "<code>{ref}`x` and $x$</code><pre>:::{note}</pre>",
+        r'<span class="math">\(x^2\)</span>',
+    ],
+)
+def test_a_sound_page_passes(page, body):
+    assert page(body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ('<a href="no.html">x</a>', "broken link: 'no.html' leads to no file"),
+        ('<a href="/no.html">x</a>', "broken link: '/no.html' leads to no file"),
+        ('<a href="../x.html">x</a>', "broken link: '../x.html' leads to no file"),
+        ('<a href="#no">x</a>', "broken link: '#no': page.html has no such anchor"),
+        ('<a href="page.html#no">x</a>', "page.html has no such anchor"),
+        ('<script src="no.js"></script>', "'no.js' leads to no file"),
+        ('<link rel="stylesheet" href="no.css">', "'no.css' leads to no file"),
+        ('<img src="no.png" alt="A line">', "'no.png' leads to no file"),
+        ('<p id="a"></p><p id="a"></p>', "the id 'a' is there 2 times"),
+        (
+            '<script src="https://example.org/x.js"></script>',
+            "loads from another host: https://example.org/x.js",
+        ),
+        ('<iframe src="//example.org/x"></iframe>', "from another host"),
+        ('<link rel="preconnect" href="https://example.org">', "another host"),
+        (
+            '<img srcset="https://example.org/x.png 2x" alt="A line">',
+            "from another host: https://example.org/x.png",
+        ),
+        ("<style>@import 'https://example.org/x.css';</style>", "another host"),
+        ('<p style="background: url(https://example.org/x)">', "another host"),
+        ('<img src="data:,x">', "no alt text: data:,x"),
+        ('<img src="data:,x.png" alt="x.png">', "no alt text: data:,x.png"),
+        ("<p>See {prf:ref}<code>x</code>.</p>", "a role or directive"),
+        ("<p>:::{note}</p>", "a directive's fence"),
+        ("<p>Let $x_1 > 0$ be.</p>", "maths in dollar signs"),
+        (r"<p>Let \(x\) be.</p>", "maths in TeX"),
+        ("<p>See [the page](page.md).</p>", "a Markdown link"),
+    ],
+)
+def test_a_fault_is_found_and_named_with_its_page(page, body, problem):
+    found = page(body)
+    assert any(problem in line for line in found), found
+    assert all(line.startswith("page.html: ") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("html", "problem"),
+    [
+        ("<html><title>T</title>{}</html>", "page.html: no lang"),
+        ('<html lang="en"><title></title>{}</html>', "page.html: no title"),
+    ],
+)
+def test_a_page_without_language_or_title_is_found(page, html, problem):
+    assert page("", html) == [problem]
+
+
+def test_a_folder_of_the_machine_is_found(page, tmp_path):
+    book = tmp_path.parent.parent
+    assert page(f"<pre>File {book}/bnlib/nn.py</pre>") == [
+        f"page.html: names the folder where the book was built: {book}"
+    ]
+
+
+def test_a_style_sheet_is_checked_too(page, tmp_path):
+    (tmp_path / "a.css").write_text(
+        "/* url(https://example.org/a) */ p { background: url('no.png') }"
+        "@font-face { src: url(https://example.org/f.woff2) }"
+    )
+    assert page("") == [
+        "a.css: broken link in the style sheet: 'no.png' leads to no file",
+        "a.css: loads from another host: https://example.org/f.woff2",
+    ]
+
+
+def test_a_folder_without_pages_is_no_site(tmp_path):
+    with pytest.raises(FileNotFoundError, match="run make book"):
+        check(tmp_path)

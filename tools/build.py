@@ -1,0 +1,274 @@
+"""Build the site: ``python -m tools.build``, which ``make book`` runs.
+
+Two things are remembered beside the site. The key of the execution cache says
+under which code the notebooks were run: Jupyter Book's cache looks at a
+notebook's cells alone, and would keep the outputs of a package that has changed
+since. The stamp says from which sources the whole site was built; it is written
+last, so that a failed or interrupted build is never taken for a good one.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+
+from tools import site
+
+ROOT = Path(__file__).resolve().parents[1]
+#: What decides the pages, beside what the notebooks' cells print.
+PAGES = (
+    *("_config.yml", "_toc.yml", "references.bib", "intro.ipynb"),
+    *("_ext", "_static", "chapters"),
+)
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+EXECUTED = re.compile(r"(?P<page>.+): Executed notebook in (?P<seconds>[\d.]+) seconds")
+PROBLEM = re.compile(
+    r"^(?:.*\.\.\. )?"
+    r"(?:(?P<path>[^:]+):(?:(?P<line>\d+):|docstring of (?P<name>[^:]+):\S*|:)? )?"
+    r"(?:WARNING|ERROR|CRITICAL|SEVERE): (?P<what>.+)"
+)
+CRASH = re.compile(r"[\w.]+(?:Error|Exception)\b")
+FAILED_CELL = re.compile(r"^-{18,}\n(.*?)\n-{18,}$", re.DOTALL | re.MULTILINE)
+
+
+def digest(root, names):
+    """Give one hash for the names and contents of files and folders."""
+    total = hashlib.sha256()
+    for name in names:
+        top = root / name
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            hidden = {part[0] for part in path.relative_to(root).parts} & {".", "~"}
+            if path.is_file() and not hidden and "__pycache__" not in path.parts:
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+                total.update(f"{path.relative_to(root)} {content}\n".encode())
+    return total.hexdigest()
+
+
+def fingerprint(root):
+    """Say from what a site would be built now.
+
+    Returns
+    -------
+    dict
+        ``code``: a hash of the package with its records, of Python's version and
+        of the versions of all that is installed. ``pages``: a hash of the
+        notebooks, pages, configuration, extensions and static files.
+    """
+    versions = {f"{d.name}=={d.version}" for d in importlib.metadata.distributions()}
+    environment = "\n".join([sys.version, *sorted(versions)]).encode()
+    return {
+        "code": digest(root, ["bnlib"]) + hashlib.sha256(environment).hexdigest(),
+        "pages": digest(root, PAGES),
+    }
+
+
+def is_current(root=ROOT):
+    """Whether the site was built, wholly and well, from the sources of now."""
+    try:
+        stamp = json.loads((root / "_build/site.json").read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False
+    return stamp == fingerprint(root) and (root / "_build/html/index.html").is_file()
+
+
+def write_whole(path, text):
+    """Write a file so that it is never there half-written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def clear_stale(folder, code):
+    """Remove what an earlier build left and this one must not use.
+
+    Every page is read anew, since Sphinx repeats no warning about a page that it
+    keeps and drops no page that has gone. Outputs are kept under unchanged code.
+    """
+    for name in ("site.json", "html", ".doctrees", "jupyter_execute"):
+        remove(folder / name)
+    key = folder / "outputs.key"
+    if not key.is_file() or key.read_text() != code:
+        remove(key)
+        remove(folder / ".jupyter_cache")
+        write_whole(key, code)
+
+
+def run_jupyter_book(root, log):
+    """Run Jupyter Book strictly; give its exit code and the lines it printed."""
+    # Matplotlib says on stderr that it builds its font cache: not in a cell.
+    import matplotlib.font_manager  # noqa: F401
+
+    command = Path(sys.executable).with_name("jupyter-book")
+    lines = []
+    with (
+        log.open("w", encoding="utf-8") as file,
+        subprocess.Popen(
+            [command, "build", "-W", "--keep-going", root],
+            cwd=root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        ) as process,
+    ):
+        for line in process.stdout:
+            lines.append(ANSI.sub("", line.rstrip()))
+            print(lines[-1], file=file, flush=True)
+            if match := EXECUTED.match(lines[-1]):
+                page = Path(match["page"]).relative_to(root)
+                print(f"  {page}: {float(match['seconds']):.1f} s", flush=True)
+    return process.returncode, lines
+
+
+def explain(root, line):
+    """Turn a line of Sphinx's into one that says where; None for other lines."""
+    match = PROBLEM.match(line)
+    if not match or "exception traceback saved in" in line:
+        return None
+    what = match["what"].replace(f"{root}/", "")
+    if not match["path"]:
+        return what
+    path = source_of(root, Path(match["path"]))
+    where = str(path.relative_to(root) if path.is_relative_to(root) else path)
+    if match["name"]:
+        where = f"the docstring of {match['name']}"
+    if match["line"]:
+        # myst-nb counts 10000 lines a cell.
+        cell, number = divmod(int(match["line"]), 10000)
+        where += f", cell {cell}" if cell else ""
+        where += f", line {number}"
+    if what.startswith("Executing notebook failed"):
+        return f"{where}, {failed_cell(root, path)}"
+    if what.startswith("stderr was found"):
+        return f"{where}: {what}{error_stream(root, path)}"
+    return f"{where}: {what}"
+
+
+def source_of(root, path):
+    """Give the page's file: some extensions put .rst where .ipynb or .md was."""
+    stem = root / path.parent / path.name.partition(".")[0]
+    for source in (path, stem.with_suffix(".ipynb"), stem.with_suffix(".md")):
+        if source.is_file():
+            return source
+    return path
+
+
+def failed_cell(root, notebook):
+    """Name the cell that failed, with the last lines of its traceback."""
+    docname = notebook.relative_to(root).with_suffix("")
+    report = root / "_build/html/reports" / f"{docname}.err.log"
+    if not report.is_file():
+        return "it could not be run"
+    text = ANSI.sub("", report.read_text(encoding="utf-8")).strip()
+    tail = "\n    ".join(text.splitlines()[-12:])
+    match = FAILED_CELL.search(text)
+    sources = [cell.source.strip() for cell in nbformat.read(notebook, 4).cells]
+    if not match or match[1].strip() not in sources:
+        return f"one of its cells failed:\n    {tail}"
+    return f"cell {sources.index(match[1].strip()) + 1} failed:\n    {tail}"
+
+
+def error_stream(root, notebook):
+    """Give the last lines that a notebook's cells wrote to stderr."""
+    executed = root / "_build/jupyter_execute" / notebook.relative_to(root)
+    if not executed.is_file():
+        return ""
+    cells = nbformat.read(executed, 4).cells
+    text = "".join(
+        output.text
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if output.get("name") == "stderr"
+    )
+    return "".join(f"\n    {line}" for line in text.splitlines()[-6:])
+
+
+def problems_of_build(root, code, lines):
+    """List what Jupyter Book found wrong; empty when it found nothing."""
+    problems = {}
+    for i, line in enumerate(lines):
+        if problem := explain(root, line):
+            if problem.endswith(":"):
+                # A traceback follows, up to an empty line.
+                problem += f"\n    {lines[lines.index('', i) - 1]}"
+            problems[problem] = None
+    if code and not problems:
+        # A crash; the last exception is Jupyter Book's own and says nothing.
+        crash = [line for line in lines if CRASH.match(line)][:-1] or lines[-15:]
+        tail = "\n    ".join(crash)
+        return [f"jupyter-book ended with exit code {code}:\n    {tail}"]
+    return list(problems)
+
+
+def build(root=ROOT):
+    """Build the site where it is not current, and check it.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the book: ``_config.yml``, ``_toc.yml``, the notebooks and
+        the package. The site goes to ``_build/html`` in it.
+
+    Returns
+    -------
+    list of str
+        What is wrong and where, one text a problem; empty when the site is good.
+    """
+    root = Path(root).resolve()
+    folder = root / "_build"
+    stamp = folder / "site.json"
+    before = fingerprint(root)
+    if not is_current(root):
+        print("running the notebooks and writing the pages", flush=True)
+        clear_stale(folder, before["code"])
+        code, lines = run_jupyter_book(root, folder / "book.log")
+        if fingerprint(root)["code"] != before["code"]:
+            # Some outputs are the old code's and some the new one's.
+            remove(folder / "outputs.key")
+            return ["bnlib changed while the notebooks ran: run make book again"]
+        if problems := problems_of_build(root, code, lines):
+            return problems
+    if problems := site.check(folder / "html"):
+        remove(stamp)
+        return problems
+    write_whole(stamp, json.dumps(before))
+    return []
+
+
+def main():
+    start = time.perf_counter()
+    problems = build()
+    seconds = time.perf_counter() - start
+    for problem in problems:
+        print(f"\n{problem}", file=sys.stderr)
+    if problems:
+        print(
+            f"\nthe site is not good: {len(problems)} problem(s) after {seconds:.0f} s;"
+            f" Sphinx's whole log is in _build/book.log",
+            file=sys.stderr,
+        )
+        return 1
+    print(f"the site is good, after {seconds:.1f} s: {ROOT / '_build/html/index.html'}")
+    print("to read it: make serve")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""environment.yml, which Binder and conda read, made from pyproject.toml.
+
+``python -m tools.environment`` writes it; ``--check`` exits 1 where it differs.
+"""
+
+import argparse
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Written with one "=", the form in which repo2docker finds it.
+PYTHON = "3.11"
+CONDA_NAMES = {"torch": "pytorch"}
+#: conda-forge builds PyTorch with and without CUDA; this asks for the one without.
+CONDA_BUILDS = {"torch": "cpu*"}
+
+HEADER = """\
+# Made from pyproject.toml by: python -m tools.environment
+name: bnlib
+channels:
+  - conda-forge
+dependencies:
+"""
+# Binder does not install the package by itself when this file is there.
+FOOTER = """\
+  - pip
+  - pip:
+      - -e .
+"""
+
+
+def conda_spec(requirement):
+    """Write a requirement of pyproject.toml as conda does.
+
+    Examples
+    --------
+    >>> conda_spec("jupyterlab>=4.3,<5")
+    'jupyterlab >=4.3,<5'
+    >>> conda_spec("torch>=2.6")
+    'pytorch >=2.6 cpu*'
+    """
+    parsed = Requirement(requirement)
+    if parsed.marker or parsed.url or parsed.extras:
+        raise ValueError(f"a name and a range is all conda takes, got {requirement!r}")
+    # A set has no order of its own: lower bounds first, then upper.
+    bounds = sorted(map(str, parsed.specifier), key=lambda s: (s[0] == "<", s))
+    parts = [
+        CONDA_NAMES.get(parsed.name, parsed.name),
+        ",".join(bounds) or "*",
+        CONDA_BUILDS.get(parsed.name, ""),
+    ]
+    return " ".join(parts).strip()
+
+
+def environment_text(root=ROOT):
+    """Return the text of environment.yml."""
+    with open(root / "pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
+    specs = [f"python={PYTHON}", *sorted(map(conda_spec, requirements))]
+    return HEADER + "".join(f"  - {spec}\n" for spec in specs) + FOOTER
+
+
+def main(arguments=None):
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tools.environment")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    check = parser.parse_args(arguments).check
+    path, text = ROOT / "environment.yml", environment_text()
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        print(f"{path.name} says what pyproject.toml says")
+    elif check:
+        sys.exit(f"{path.name} is out of date; run: python -m tools.environment")
+    else:
+        beside = path.with_name(f".{path.name}.new")
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+        print(f"wrote {path.name}")
+
+
+if __name__ == "__main__":
+    main()

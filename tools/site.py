@@ -1,0 +1,261 @@
+"""Check the built site as a reader meets it, without a browser.
+
+Every internal link and anchor leads somewhere, ids are unique, nothing is
+loaded from another host, images have alt text, pages have a language and a
+title, no markup is left unrendered, and no page names a folder of the machine.
+"""
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urljoin, urlsplit
+
+#: The attribute by which a page makes the browser load another file.
+LOADED = {
+    "audio": "src",
+    "embed": "src",
+    "iframe": "src",
+    "img": "src",
+    "input": "src",
+    "object": "data",
+    "script": "src",
+    "source": "src",
+    "track": "src",
+    "video": "src",
+}
+LOADED_LINKS = {
+    "dns-prefetch",
+    "icon",
+    "manifest",
+    "modulepreload",
+    "preconnect",
+    "prefetch",
+    "preload",
+    "stylesheet",
+}
+VOID = {
+    *("area", "base", "br", "col", "embed", "hr", "img", "input"),
+    *("link", "meta", "source", "track", "wbr"),
+}
+#: Elements whose text is not prose.
+NOT_PROSE = {"code", "math", "pre", "script", "style", "svg", "template"}
+CSS_URL = re.compile(r"""url\(\s*["']?([^"')]+)|@import\s+["']([^"']+)""")
+#: The theme draws its search field twice on this page; nothing refers to the id.
+REPEATED_BY_THEME = ("search.html", "search-input")
+#: What prose shows where markup was not rendered.
+LEFTOVERS = {
+    "a role or directive": re.compile(r"\{[a-z]+(?:[:-][a-z]+)*\}"),
+    "a directive's fence": re.compile(r"^\s*(?::::|```)", re.MULTILINE),
+    "maths in dollar signs": re.compile(r"\$[^\s$](?:[^$\n]*[^\s$])?\$"),
+    "maths in TeX": re.compile(r"\\[(\[]|\\(?:begin|frac|hat|mathbb)\b"),
+    "a Markdown link": re.compile(r"\[[^\]\n]*\]\([^)\s]+\)"),
+}
+
+
+class Page(HTMLParser):
+    """What the checks need of one page."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.ids, self.links, self.loads = [], [], []
+        self.images_without_alt = []
+        self.lang = self.title = ""
+        self.html = html
+        self.prose = ""
+        self._open = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        attrs = {name: value or "" for name, value in attrs}
+        self._note(tag, attrs)
+        if tag not in VOID:
+            hidden = tag in NOT_PROSE or "math" in attrs.get("class", "").split()
+            self._open.append((tag, hidden or self._is_hidden()))
+
+    def _is_hidden(self):
+        return bool(self._open) and self._open[-1][1]
+
+    def _note(self, tag, attrs):
+        if "id" in attrs:
+            self.ids.append(attrs["id"])
+        if tag == "html":
+            self.lang = attrs.get("lang", "")
+        if tag in ("a", "area") and "href" in attrs:
+            self.links.append(attrs["href"])
+        if tag == "link" and LOADED_LINKS & set(attrs.get("rel", "").lower().split()):
+            self.loads.append(attrs.get("href", ""))
+        elif tag == "link":
+            self.links.append(attrs.get("href", ""))
+        if attrs.get(LOADED.get(tag)):
+            self.loads.append(attrs[LOADED[tag]])
+        for candidate in filter(str.strip, attrs.get("srcset", "").split(",")):
+            self.loads.append(candidate.split()[0])
+        self.loads += css_urls(attrs.get("style", ""))
+        # Sphinx writes an image's path where a page gives no alt text.
+        alt = attrs.get("alt", "").strip()
+        if tag == "img" and (not alt or alt in attrs.get("src", "")):
+            self.images_without_alt.append(attrs.get("src", "?"))
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data):
+        inside = [tag for tag, _ in self._open]
+        if inside and inside[-1] == "title" and "svg" not in inside:
+            self.title += data.strip()
+        elif inside and inside[-1] == "style":
+            self.loads += css_urls(data)
+        elif not self._is_hidden():
+            self.prose += data
+
+
+class Site(NamedTuple):
+    """A built folder: its pages by their address, and its style sheets."""
+
+    folder: Path
+    pages: dict
+    styles: dict
+
+    @classmethod
+    def read(cls, folder):
+        folder = Path(folder)
+        pages, styles = {}, {}
+        for path in sorted(folder.rglob("*.html")):
+            name = path.relative_to(folder).as_posix()
+            # Themes keep templates among their static files.
+            if not name.startswith("_static/"):
+                pages[name] = Page(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.rglob("*.css")):
+            name = path.relative_to(folder).as_posix()
+            styles[name] = css_urls(path.read_text(encoding="utf-8"))
+        return cls(folder, pages, styles)
+
+
+def css_urls(css):
+    """Give the addresses that a style sheet loads."""
+    code = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
+    return [address or imported for address, imported in CSS_URL.findall(code)]
+
+
+def is_elsewhere(url):
+    """Whether an address names a host: any host is another, the site knows none."""
+    parts = urlsplit(url)
+    return bool(parts.netloc) or parts.scheme in ("http", "https")
+
+
+def dead_end(site, source, url):
+    """Say why an address inside the site leads nowhere, or give None."""
+    if is_elsewhere(url) or urlsplit(url).scheme:
+        return None
+    parts = urlsplit(urljoin(source, url) if not url.startswith("#") else source + url)
+    name, anchor = unquote(parts.path), unquote(parts.fragment)
+    path = site.folder / name
+    if path.is_dir():
+        name = f"{name.rstrip('/')}/index.html".lstrip("/")
+        path = site.folder / name
+    if name.startswith("/") or not path.is_file():
+        return f"{url!r} leads to no file"
+    if anchor and name in site.pages and anchor not in site.pages[name].ids:
+        return f"{url!r}: {name} has no such anchor"
+    return None
+
+
+def dead_links(site):
+    for name, page in site.pages.items():
+        for url in dict.fromkeys(page.links + page.loads):
+            if reason := dead_end(site, name, url):
+                yield name, f"broken link: {reason}"
+    for name, urls in site.styles.items():
+        for url in dict.fromkeys(urls):
+            if reason := dead_end(site, name, url):
+                yield name, f"broken link in the style sheet: {reason}"
+
+
+def other_hosts(site):
+    loads = {name: page.loads for name, page in site.pages.items()} | site.styles
+    for name, urls in loads.items():
+        for url in filter(is_elsewhere, dict.fromkeys(urls)):
+            yield name, f"loads from another host: {url}"
+
+
+def repeated_ids(site):
+    for name, page in site.pages.items():
+        for id_, times in Counter(page.ids).items():
+            if times > 1 and (name, id_) != REPEATED_BY_THEME:
+                yield name, f"the id {id_!r} is there {times} times"
+
+
+def images_without_alt(site):
+    for name, page in site.pages.items():
+        for source in page.images_without_alt:
+            yield name, f"no alt text: {source}"
+
+
+def missing_language_or_title(site):
+    for name, page in site.pages.items():
+        for what in ("lang", "title"):
+            if not getattr(page, what):
+                yield name, f"no {what}"
+
+
+def unrendered_markup(site):
+    for name, page in site.pages.items():
+        for what, pattern in LEFTOVERS.items():
+            for match in pattern.finditer(page.prose):
+                yield name, f"{what} is left unrendered: {match[0].strip()!r}"
+
+
+def folders_of_this_machine(site):
+    book = str(site.folder.resolve().parent.parent)
+    for name, page in site.pages.items():
+        if f"{book}/" in page.html:
+            yield name, f"names the folder where the book was built: {book}"
+
+
+CHECKS = (
+    dead_links,
+    other_hosts,
+    repeated_ids,
+    images_without_alt,
+    missing_language_or_title,
+    unrendered_markup,
+    folders_of_this_machine,
+)
+
+
+def check(folder):
+    """Run every check on a built folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder that holds the site's ``index.html``.
+
+    Returns
+    -------
+    list of str
+        A line for each problem, ``page: what is wrong``; empty for a sound site.
+
+    Raises
+    ------
+    FileNotFoundError
+        The folder holds no page.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> page = '<html lang="en"><title>A</title><a href="b.html">b</a></html>'
+    >>> _ = (folder / "index.html").write_text(page)
+    >>> check(folder)
+    ["index.html: broken link: 'b.html' leads to no file"]
+    """
+    site = Site.read(folder)
+    if not site.pages:
+        raise FileNotFoundError(f"no page in {folder}: run make book")
+    return [f"{page}: {what}" for find in CHECKS for page, what in find(site)]
