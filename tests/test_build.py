@@ -179,6 +179,7 @@ def test_outputs_of_a_package_that_changed_meanwhile_are_thrown_away(book, monke
         "bnlib changed while the notebooks ran: run make book again"
     ]
     assert cache.exists()
+    book.write("bnlib/value.txt", "package one")
     monkeypatch.setattr(build, "run_jupyter_book", Builder(book))
     assert book.build() == []
     assert not cache.exists()
