@@ -109,6 +109,8 @@ class Visit:
     def __init__(self, browser, address, name, **context):
         self.context = browser.new_context(**context)
         self.page = self.context.new_page()
+        # A busy machine is no fault of the page.
+        self.page.set_default_timeout(120_000)
         self.complaints = []
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self._add(f"page error: {error}"))
