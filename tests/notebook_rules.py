@@ -6,7 +6,13 @@ cells are numbered from 0, as nbval numbers them.
 
 import re
 
-from tools.notebooks import IMAGES, KERNEL, code_cells, is_generated
+from tools.notebooks import (
+    IMAGES,
+    KERNEL,
+    code_cells,
+    is_generated,
+    output_text,
+)
 from tools.repository import colab_cell, current_address
 
 MOST_LINES = 15
@@ -27,15 +33,6 @@ DRAWS = re.compile(r"\bplt\.(figure|subplots|subplot_mosaic)\(")
 def name(number, cell):
     """Name a code cell: its number and its first line."""
     return f"Cell {number} ({cell.source.partition(chr(10))[0]})"
-
-
-def output_text(cell):
-    """Return all the text that a cell printed or showed."""
-    parts = []
-    for output in cell.outputs:
-        parts.append(output.get("text", ""))
-        parts += [str(value) for value in output.get("data", {}).values()]
-    return "\n".join(parts)
 
 
 def first_cell_installs_on_colab(notebook):

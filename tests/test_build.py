@@ -38,18 +38,20 @@ class Book:
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
 
-    def write_notebook(self, name, text, code=None):
+    def write_notebook(self, name, text, code=None, printed="package one"):
         cells = [nbformat.v4.new_markdown_cell(text)]
         if code:
-            cells.append(nbformat.v4.new_code_cell(code))
+            outputs = [nbformat.v4.new_output("stream", text=printed)]
+            cells.append(nbformat.v4.new_code_cell(code, outputs=outputs))
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook = nbformat.v4.new_notebook(
             cells=cells, metadata={"kernelspec": kernel}
         )
         self.write(name, nbformat.writes(notebook))
 
-    def write_page(self, text="", code=None):
-        self.write_notebook("chapters/02-page.ipynb", f"# Page\n\n{text}", code)
+    def write_page(self, text="", code=None, **printed):
+        name = "chapters/02-page.ipynb"
+        self.write_notebook(name, f"# Page\n\n{text}", code, **printed)
 
     def build(self):
         return build.build(self.root)
@@ -87,8 +89,24 @@ def test_an_unchanged_book_is_not_built_again(book, monkeypatch):
 def test_a_change_of_the_package_runs_the_notebooks_again(book):
     book.write("bnlib/value.txt", "package two")
     assert not build.is_current(book.root)
-    assert book.build() == []
+    stale, advice = book.build()
     assert "package two" in book.html("chapters/02-page.html")
+    assert stale == (
+        f"02-page.ipynb::Cell 0 ({READ_PACKAGE}): stored\npackage one\n"
+        "but now\npackage two"
+    )
+    assert "make notebooks" in advice
+    assert not build.is_current(book.root)
+    book.write_page(code=READ_PACKAGE, printed="package two")
+    assert book.build() == []
+
+
+def test_of_a_verdict_line_only_the_error_may_differ(book):
+    line = "holds: error 3e-16, allowed 1e-12"
+    book.write_page(code=f"print({line!r})", printed=line.replace("3e-16", "2e-14"))
+    assert book.build() == []
+    book.write_page(code=f"print({line!r})", printed=line.replace("holds", "fails"))
+    assert "Cell 0" in book.build()[0]
 
 
 def test_a_removed_page_leaves_the_site_and_other_outputs_are_kept(book, capsys):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import nbformat
 
-from tools import site
+from tools import notebooks, site
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What decides the pages, beside what the notebooks' cells print.
@@ -217,6 +217,20 @@ def problems_of_build(root, code, lines):
     return list(problems)
 
 
+def stale_outputs(root):
+    """List the cells whose stored outputs are not those of this build."""
+    stale = []
+    for executed in sorted((root / "_build/jupyter_execute").rglob("*.ipynb")):
+        path = root / executed.relative_to(root / "_build/jupyter_execute")
+        stale += notebooks.stale_outputs(path, executed)
+    if stale:
+        stale.append(
+            "If you changed the code: make notebooks. If not, this machine computes "
+            "otherwise; the site is whole all the same, and make serve shows it."
+        )
+    return stale
+
+
 def build(root=ROOT):
     """Build the site where it is not current, and check it.
 
@@ -245,7 +259,8 @@ def build(root=ROOT):
             return ["bnlib changed while the notebooks ran: run make book again"]
         if problems := problems_of_build(root, code, lines):
             return problems
-    if problems := site.check(folder / "html"):
+    problems = site.check(folder / "html") + stale_outputs(root)
+    if problems:
         remove(stamp)
         return problems
     write_whole(stamp, json.dumps(before))

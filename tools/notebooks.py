@@ -7,6 +7,7 @@ for byte, after a second run: no images, no timings, nothing of this machine.
 import argparse
 import itertools
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_METADATA = {"mystnb", "tags"}
 IMAGES = {"image/jpeg", "image/png", "image/svg+xml"}
 SECONDS_PER_CELL = 120
+SANITIZE = ROOT / "tests/nbval_sanitize.cfg"
 
 
 class NotebookError(Exception):
@@ -108,6 +110,53 @@ def _normalise_outputs(cell, generated):
             for kind in IMAGES & set(output.data):
                 del output.data[kind]
             output.metadata = nbformat.from_dict({})
+
+
+def output_text(cell):
+    """Return all the text that a cell printed or showed."""
+    parts = []
+    for output in cell.outputs:
+        parts.append(output.get("text", ""))
+        data = output.get("data", {})
+        parts += [str(data[kind]) for kind in sorted(data) if kind not in IMAGES]
+    return "\n".join(parts)
+
+
+def masked(text):
+    """Return a text with what may differ masked, as the test suite masks it."""
+    rules = SANITIZE.read_text(encoding="utf-8")
+    for regex, replace in re.findall(r"^regex: (.*)\nreplace: (.*)$", rules, re.M):
+        text = re.sub(regex, replace, text)
+    return text
+
+
+def stale_outputs(path, executed):
+    """List the cells whose stored output is not the one they have just given.
+
+    Parameters
+    ----------
+    path : Path
+        The stored notebook.
+    executed : Path
+        The same notebook with new outputs.
+
+    Returns
+    -------
+    list of str
+        One text a cell: where it is, what is stored and what came out.
+    """
+    stored, new = (nbformat.read(each, as_version=4) for each in (path, executed))
+    found = []
+    if is_generated(stored):
+        return found
+    pairs = zip(code_cells(stored), code_cells(new))
+    for number, (old_cell, new_cell) in enumerate(pairs):
+        old, now = (masked(output_text(cell)) for cell in (old_cell, new_cell))
+        checked = "nbval-ignore-output" not in old_cell.metadata.get("tags", [])
+        if checked and old.strip() != now.strip():
+            name = cell_name(path.name, number, old_cell)
+            found.append(f"{name}: stored\n{old.rstrip()}\nbut now\n{now.rstrip()}")
+    return found
 
 
 def serialise(notebook):
