@@ -111,12 +111,12 @@ def averaged_axes(x, axes):
     return tuple(distinct)
 
 
-def values_averaged(x, axes):
+def values_averaged(name, x, axes):
     """Return how many values each statistic averages; an empty batch is an error."""
     count = math.prod(x.shape[axis] for axis in axes)
     if count == 0:
         raise ValueError(
-            f"x has shape {tuple(x.shape)}, an empty batch: its mean and variance "
+            f"{name} has shape {tuple(x.shape)}, an empty batch: its mean and variance "
             "are not defined"
         )
     return count
@@ -183,7 +183,7 @@ def centre(x, axes):
     axes with size 1.
     """
     xp = compat.array_namespace(x)
-    count = values_averaged(x, axes)
+    count = values_averaged("x", x, axes)
     wide = widen(x)
 
     def average(values):
@@ -219,10 +219,27 @@ def check_features(name, x, num_features):
         )
 
 
-def check_training_count(x, axes):
-    """Raise if batch statistics would rest on no value, or on one, a feature."""
-    if values_averaged(x, axes) == 1:
+def check_positive(name, value):
+    """Raise unless value is a finite real number above 0."""
+    check_number(name, value, 0)
+    if value == 0:
+        raise ValueError(f"{name} is 0: give a number above 0")
+
+
+def check_vector(name, vector, like, dim):
+    """Raise unless the vector has shape (dim,) and the library and device of like."""
+    namespace(**{name: vector, "S": like})
+    if tuple(vector.shape) != (dim,):
         raise ValueError(
-            f"x has shape {tuple(x.shape)}, one value per feature: batch statistics "
-            "need at least two; give a larger batch, or use running statistics"
+            f"{name} has shape {tuple(vector.shape)}: the problem takes ({dim},)"
+        )
+
+
+def check_training_count(name, x, axes):
+    """Raise if batch statistics would rest on one value per feature, or on none."""
+    if values_averaged(name, x, axes) == 1:
+        raise ValueError(
+            f"{name} has shape {tuple(x.shape)}, one value per feature: batch "
+            "statistics need at least two; give a larger batch, or use running "
+            "statistics"
         )

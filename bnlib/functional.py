@@ -73,14 +73,14 @@ def batch_norm(
             "running_mean and running_var are None and training is False: there "
             "are no statistics to normalise with"
         )
-    if training:
-        for name, buffer in (("mean", running_mean), ("var", running_var)):
-            _check_writable(f"running_{name}", buffer)
-    else:
+    if not training:
         return batch_norm_inference(input, running_mean, running_var, weight, bias, eps)
+    _check_writable("running_mean", running_mean)
+    _check_writable("running_var", running_var)
     if input.numel() == 0:
         zeros = torch.zeros(input.shape[1], device=input.device)
         return batch_norm_inference(input, zeros, zeros + 1, weight, bias, eps)
+    _arrays.check_training_count("input", input, _arrays.averaged_axes(input, None))
     output, cache = batch_norm_forward(input, weight, bias, eps)
     if running_mean is not None:
         with torch.no_grad():

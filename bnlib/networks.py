@@ -48,7 +48,8 @@ def mlp(widths, *, batch_norm, generator, dtype=torch.float32):
         _arrays.check_integer("a width", width, 1)
     layers = []
     for inputs, outputs in pairwise(widths):
-        linear = nn.Linear(inputs, outputs, dtype=dtype)
+        # torch's own initial weights would advance its global generator.
+        linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=dtype)
         nn.init.kaiming_normal_(linear.weight, nonlinearity="relu", generator=generator)
         nn.init.zeros_(linear.bias)
         norm = [BatchNorm1d(outputs, dtype=dtype)] if batch_norm else []
@@ -99,7 +100,7 @@ def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, genera
     ----------
     Chapter 02, "The transform".
     """
-    _arrays.check_number("learning_rate", learning_rate, 0)
+    _arrays.check_positive("learning_rate", learning_rate)
     _arrays.check_integer("epochs", epochs, 1)
     _arrays.check_integer("batch_size", batch_size, 1)
     if batch_size > len(x):
@@ -123,7 +124,7 @@ def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, genera
 def accuracy(network, x, y):
     """Return the share of rows that the network, in eval mode, labels right.
 
-    The network's mode is as before when this returns.
+    Every layer is in its mode of before when this returns, or raises.
 
     Parameters
     ----------
@@ -144,8 +145,11 @@ def accuracy(network, x, y):
     ----------
     Chapter 02, "The transform".
     """
-    mode = network.training
+    modes = [(module, module.training) for module in network.modules()]
     network.eval()
-    right = (network(x).argmax(dim=1) == y).sum().item()
-    network.train(mode)
+    try:
+        right = (network(x).argmax(dim=1) == y).sum().item()
+    finally:
+        for module, mode in modes:
+            module.training = mode
     return right / len(y)

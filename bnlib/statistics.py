@@ -67,7 +67,7 @@ def batch_statistics(x, *, axes=None):
     axes = _arrays.averaged_axes(x, axes)
     mean, _, var = _arrays.centre(x, axes)
     shape = _arrays.kept(x.shape, axes)
-    count = _arrays.values_averaged(x, axes)
+    count = _arrays.values_averaged("x", x, axes)
     return Statistics(xp.reshape(mean, shape), xp.reshape(var, shape), count)
 
 
@@ -94,6 +94,8 @@ def merge(means, variances, counts):
 
     Raises
     ------
+    TypeError
+        If an argument is of another kind.
     ValueError
         If the shapes do not fit, a count or a variance is negative, or all
         counts are 0.
@@ -213,7 +215,7 @@ class RunningStatistics:
         xp = _arrays.namespace(x=x, optional=state)
         axes = _arrays.averaged_axes(x, None)
         _arrays.check_features("x", x, self.num_features)
-        _arrays.check_training_count(x, axes)
+        _arrays.check_training_count("x", x, axes)
         batch = batch_statistics(_arrays.detached(x))
         old_mean, old_var = (
             xp.asarray(old, dtype=batch.mean.dtype, device=compat.device(x))
@@ -231,7 +233,18 @@ class RunningStatistics:
 
 
 def averaging_share(momentum, num_batches):
-    """Return the weight of the next batch, after num_batches of them.
+    """Return the weight of the next batch in a running average.
+
+    Parameters
+    ----------
+    momentum : float in [0, 1] or None
+        None weighs all batches alike.
+    num_batches : int
+        How many came before.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -242,7 +255,20 @@ def averaging_share(momentum, num_batches):
 
 
 def running_update(mean, var, batch, share):
-    """Return the running mean and variance after a batch of weight ``share``.
+    """Return the running mean and variance after one more batch.
+
+    Parameters
+    ----------
+    mean, var : arrays, shape (C,)
+        The running ones before.
+    batch : Statistics
+        The batch's own; its variance enters unbiased, so a count above 1.
+    share : float in [0, 1]
+        The weight of the batch.
+
+    Returns
+    -------
+    mean, var : arrays, shape (C,)
 
     Examples
     --------

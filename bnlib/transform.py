@@ -90,7 +90,7 @@ def batch_norm_forward(x, gamma=None, beta=None, eps=1e-5, *, axes=None):
     xp = _arrays.namespace(x=x, optional={"gamma": gamma, "beta": beta})
     _arrays.check_number("eps", eps, 0)
     axes = _arrays.averaged_axes(x, axes)
-    _arrays.check_training_count(x, axes)
+    _arrays.check_training_count("x", x, axes)
     scale = _broadcast("gamma", gamma, x.shape, axes)
     shift = _broadcast("beta", beta, x.shape, axes)
     mean, deviations, var = _arrays.centre(x, axes)
@@ -147,7 +147,7 @@ def batch_norm_backward(dy, cache):
     xp, upstream = _check_upstream(dy, cache)
     g = _scaled(upstream, cache)
     x_hat, axes = cache.x_hat, cache.axes
-    count = _arrays.values_averaged(x_hat, axes)
+    count = _arrays.values_averaged("x_hat", x_hat, axes)
 
     def average(values):
         return xp.sum(values, axis=axes, keepdims=True) / count
@@ -195,7 +195,7 @@ def batch_norm_backward_steps(dy, cache):
     """
     xp, upstream = _check_upstream(dy, cache)
     axes, shape = cache.axes, cache.mean.shape
-    count = _arrays.values_averaged(cache.x_hat, axes)
+    count = _arrays.values_averaged("x_hat", cache.x_hat, axes)
     inv_std = _expand(xp, cache.inv_std, cache)
     deviations = cache.x_hat / inv_std
 

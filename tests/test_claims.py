@@ -13,6 +13,7 @@ from bnlib.claims import (
     Check,
     all_claims,
     chapter02_transform,
+    chapter02_whole_batch,
     get,
     judge,
 )
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = all_claims()
 CHECKED = [entry for entry in CLAIMS if entry.is_checked]
 PRINTED = [entry for entry in CLAIMS if entry.printed]
-SEEDS = range(10)
+SEEDS = range(5)
 
 
 def each(claims):
@@ -61,16 +62,16 @@ def test_an_instance_depends_on_its_seed_alone(entry):
     np.testing.assert_array_equal(np.asarray(first.right), np.asarray(again.right))
 
 
-@each(CHECKED)
-def test_a_check_that_makes_its_controls_comparison_is_caught(entry, monkeypatch):
+def test_a_check_that_makes_its_controls_comparison_is_caught(monkeypatch):
+    entry = get("bn-range")
     monkeypatch.setitem(entry.functions, "check", entry.functions["control"])
     judgement = judge(entry, seeds=range(3))
     assert not judgement.passes
     assert str(judgement).startswith("fails: error ")
 
 
-@each(CHECKED)
-def test_a_control_that_makes_the_claims_comparison_is_caught(entry, monkeypatch):
+def test_a_control_that_makes_the_claims_comparison_is_caught(monkeypatch):
+    entry = get("bn-range")
     monkeypatch.setitem(entry.functions, "control", entry.functions["check"])
     judgement = judge(entry, seeds=range(3))
     assert not judgement.passes
@@ -112,7 +113,8 @@ ABOUT_VALUES = [
 
 @pytest.mark.parametrize("id", [*ABOUT_VALUES, "bn-pair-correlation"])
 def test_a_wrong_transform_makes_the_claims_about_it_fail(id, monkeypatch):
-    monkeypatch.setattr(chapter02_transform, "batch_norm_forward", broken_forward)
+    for module in (chapter02_transform, chapter02_whole_batch):
+        monkeypatch.setattr(module, "batch_norm_forward", broken_forward)
     assert not judge(get(id), seeds=range(3)).passes
 
 
@@ -180,16 +182,17 @@ def test_its_source_is_in_the_bibliography(entry):
     text = (ROOT / "references.bib").read_text(encoding="utf-8")
     keys = set(re.findall(r"^@\w+\{\s*([^,\s]+)\s*,", text, re.MULTILINE))
     assert entry.source in keys | {"book"}
+    assert entry.printed_in in keys | {None}
 
 
 @each(CLAIMS)
 def test_it_has_the_functions_that_its_kind_and_verdict_ask_for(entry):
     assert ("control" in entry.functions) is entry.is_checked
     assert ("printed" in entry.functions) is (entry.printed is not None)
-    true_as_printed = ("holds", "conditional", "empirical", "conjecture")
-    if entry.verdict not in true_as_printed:
+    if entry.verdict not in ("holds", "empirical", "conjecture"):
         assert entry.printed
-    assert (entry.kind == "empirical") is (entry.verdict == "empirical")
+    if entry.verdict == "empirical":
+        assert entry.kind == "empirical"
 
 
 @each(CLAIMS)

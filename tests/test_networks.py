@@ -94,7 +94,13 @@ def test_impossible_widths_are_named(widths):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"learning_rate": -1.0}, {"epochs": 0}, {"batch_size": 0}, {"batch_size": 1000}],
+    [
+        {"learning_rate": -1.0},
+        {"learning_rate": 0.0},
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"batch_size": 1000},
+    ],
 )
 def test_impossible_settings_are_named_before_training(wrong):
     x, y = clouds()
@@ -104,3 +110,20 @@ def test_impossible_settings_are_named_before_training(wrong):
         train_classifier(network, x, y, **(SETTINGS | wrong), generator=generator())
     for name, value in network.state_dict().items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+def test_a_frozen_layer_stays_frozen_when_accuracy_returns_or_raises():
+    x, y = clouds()
+    network = mlp((3, 4, 2), batch_norm=True, generator=generator()).train()
+    network[1].eval()
+    accuracy(network, x, y)
+    assert [module.training for module in network] == [True, False, True, True]
+    with pytest.raises(RuntimeError):
+        accuracy(network, x[:, :2], y)
+    assert [module.training for module in network] == [True, False, True, True]
+
+
+def test_building_a_network_leaves_torchs_own_generator_alone():
+    before = torch.get_rng_state()
+    mlp((3, 4, 2), batch_norm=True, generator=generator())
+    assert torch.equal(torch.get_rng_state(), before)

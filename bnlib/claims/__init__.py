@@ -6,13 +6,7 @@
 (True, False)
 """
 
-import importlib
-import pkgutil
-
-from bnlib.claims.registry import Check, Claim, Judgement, all_claims, claim, get, judge
+from bnlib.claims.check import Check
+from bnlib.claims.registry import Claim, Judgement, all_claims, claim, get, judge
 
 __all__ = ["Check", "Claim", "Judgement", "all_claims", "claim", "get", "judge"]
-
-for _module in pkgutil.iter_modules(__path__):
-    if _module.name.startswith("chapter"):
-        importlib.import_module(f"{__name__}.{_module.name}")

@@ -25,8 +25,8 @@ def main(arguments=None):
         parser.error(f"--seed is {given.seed}: give at least 0")
     try:
         claims = [get(id) for id in given.ids] or all_claims()
-    except KeyError as error:
-        parser.error(error.args[0])
+    except ValueError as error:
+        parser.error(str(error))
     seeds = range(given.seed, given.seed + given.instances)
     start = time.perf_counter()
     failed = sum(not _print_line(claim, seeds) for claim in claims)

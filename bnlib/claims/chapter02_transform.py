@@ -1,27 +1,26 @@
-"""The claims of chapter 02: what batch normalization computes."""
+"""The claims of chapter 02: what batch normalization computes for one feature."""
 
 import functools
-import itertools
 
 import numpy as np
 import torch
 from scipy import stats
 
-from bnlib.claims.registry import Check, claim
-from bnlib.experiments import load_record
+from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.functional import batch_norm
-from bnlib.transform import batch_norm_backward, batch_norm_forward
+from bnlib.transform import batch_norm_forward
 
-_claim = functools.partial(claim, chapter="02-transform")
+chapter_claim = functools.partial(claim, chapter="02-transform")
 
 
-def _batch(rng, m=None):
+def random_batch(rng, m=None):
     """One unit's values over a batch, with a mean and a spread of their own."""
     m = int(rng.integers(3, 40)) if m is None else m
     return rng.uniform(0.1, 10) * rng.standard_normal(m) + rng.uniform(-20, 20)
 
 
-def _normalise(x, eps=0.0):
+def normalise(x, eps=0.0):
     """The transform of one unit."""
     return batch_norm_forward(x, eps=eps, axes=0)[0]
 
@@ -43,7 +42,7 @@ def _forward_and_formula(rng, divisor_less):
     return Check(y, expected, "==", allowed=1e-12)
 
 
-@_claim(
+@chapter_claim(
     id="bn-forward",
     kind="definition",
     verdict="holds",
@@ -63,8 +62,8 @@ def _(rng):
 
 
 def _second_moment(rng, expected):
-    x, eps = _batch(rng), 10 ** rng.uniform(-3, 2)
-    x_hat = _normalise(x, eps)
+    x, eps = random_batch(rng), 10 ** rng.uniform(-3, 2)
+    x_hat = normalise(x, eps)
     zero = Check(x_hat.mean(), 0.0, "==", allowed=1e-12, scale=1.0)
     moment = (x_hat**2).mean()
     return Check.worst(
@@ -72,16 +71,17 @@ def _second_moment(rng, expected):
     )
 
 
-@_claim(
+@chapter_claim(
     id="bn-eps-small",
     kind="theorem",
     verdict="ambiguous",
-    source="wikipedia-bn",
+    source="ioffe2015",
     statement=r"$\frac1m\sum_i\hat x_i=0$ and "
     r"$\frac1m\sum_i\hat x_i^2=\sigma^2/(\sigma^2+\epsilon)$: the output has unit "
     r"variance only as far as $\sigma^2\gg\epsilon$.",
-    printed="Wikipedia calls ε “an arbitrarily small constant”. Read as if its size "
-    "did not matter, every normalised batch has variance 1.",
+    printed="ε is “an arbitrarily small constant”. Read as if its size did not "
+    "matter, every normalised batch has variance 1.",
+    printed_in="wikipedia-bn",
 )
 def bn_eps_small(rng):
     return _second_moment(rng, lambda var, eps: var / (var + eps))
@@ -95,17 +95,17 @@ def _(rng):
 @bn_eps_small.printed
 def _():
     x = 0.01 * np.array([-1.0, 1.0, -1.0, 1.0])
-    return Check((_normalise(x, eps=1e-3) ** 2).mean(), 1.0, "==", allowed=0.01)
+    return Check((normalise(x, eps=1e-3) ** 2).mean(), 1.0, "==", allowed=0.01)
 
 
 def _undone(rng, scale):
-    x, eps = _batch(rng)[:, None], 10 ** rng.uniform(-3, 0)
+    x, eps = random_batch(rng)[:, None], 10 ** rng.uniform(-3, 0)
     gamma = scale(x.var(axis=0), eps)
     y, _ = batch_norm_forward(x, gamma, x.mean(axis=0), eps)
     return Check(y, x, "==", allowed=1e-12)
 
 
-@_claim(
+@chapter_claim(
     id="bn-identity",
     kind="theorem",
     verdict="holds",
@@ -124,7 +124,7 @@ def _(rng):
 
 def _rescaled(rng, eps_of):
     """bnlib on a*x + b, against torch on x with a changed eps."""
-    x, eps = _batch(rng), 10 ** rng.uniform(-1, 1)
+    x, eps = random_batch(rng), 10 ** rng.uniform(-1, 1)
     size = 10 ** (rng.choice([-1, 1]) * rng.uniform(0.5, 2))
     a, b = rng.choice([-1, 1]) * size, rng.uniform(-5, 5)
     other = torch.nn.functional.batch_norm(
@@ -133,12 +133,12 @@ def _rescaled(rng, eps_of):
     expected = np.sign(a) * other.numpy()[:, 0]
     exact = np.sign(a) * (x - x.mean()) / x.std()
     return Check.worst(
-        Check(_normalise(a * x + b, eps), expected, "==", allowed=1e-11),
-        Check(_normalise(a * x + b), exact, "==", allowed=1e-11),
+        Check(normalise(a * x + b, eps), expected, "==", allowed=1e-11),
+        Check(normalise(a * x + b), exact, "==", allowed=1e-11),
     )
 
 
-@_claim(
+@chapter_claim(
     id="bn-invariance",
     kind="theorem",
     verdict="holds",
@@ -164,12 +164,12 @@ def _largest(rng, bound):
     shrunk = np.sqrt(lone.var() / (lone.var() + eps))
     return Check.worst(
         Check(np.abs(x_hat), bound(m), "<=", allowed=1e-12),
-        Check(_normalise(lone)[0], bound(m), "==", allowed=1e-12),
-        Check(_normalise(lone, eps)[0], shrunk * bound(m), "==", allowed=1e-12),
+        Check(normalise(lone)[0], bound(m), "==", allowed=1e-12),
+        Check(normalise(lone, eps)[0], shrunk * bound(m), "==", allowed=1e-12),
     )
 
 
-@_claim(
+@chapter_claim(
     id="bn-range",
     kind="theorem",
     verdict="holds",
@@ -199,7 +199,7 @@ def _beta_distance(rng, second):
     )
 
 
-@_claim(
+@chapter_claim(
     id="bn-range-beta",
     kind="theorem",
     verdict="holds",
@@ -218,7 +218,7 @@ def _(rng):
 
 def _gradient_at(rng, m):
     """Autograd's gradient through one unit's batch of m, with eps = 0."""
-    x = torch.from_numpy(_batch(rng, m)[:, None]).requires_grad_()
+    x = torch.from_numpy(random_batch(rng, m)[:, None]).requires_grad_()
     upstream = torch.from_numpy(rng.standard_normal((m, 1)))
     y = batch_norm(x, None, None, training=True, eps=0.0)
     (gradient,) = torch.autograd.grad((upstream * y).sum(), x)
@@ -226,7 +226,7 @@ def _gradient_at(rng, m):
     return y.detach().numpy(), Check(gradient, 0.0, "==", allowed=1e-12, scale=natural)
 
 
-@_claim(
+@chapter_claim(
     id="bn-m2-degenerate",
     kind="theorem",
     verdict="holds",
@@ -244,122 +244,6 @@ def _(rng):
     return _gradient_at(rng, m=3)[1]
 
 
-def _coupling(rng, formula):
-    """Autograd's Jacobian of the transform, off the diagonal."""
-    x, eps, gamma = (
-        torch.from_numpy(_batch(rng)),
-        10 ** rng.uniform(-6, 0),
-        rng.normal(),
-    )
-    scale = torch.tensor([gamma], dtype=torch.float64)
-
-    def transform(values):
-        return batch_norm(values[:, None], None, None, scale, None, True, eps=eps)[:, 0]
-
-    jacobian = torch.autograd.functional.jacobian(transform, x).numpy()
-    x = x.numpy()
-    x_hat = (x - x.mean()) / np.sqrt(x.var() + eps)
-    factor = -gamma / (x.size * np.sqrt(x.var() + eps))
-    off = ~np.eye(x.size, dtype=bool)
-    expected = factor * formula(np.outer(x_hat, x_hat))
-    return Check(jacobian[off], expected[off], "==", allowed=1e-10)
-
-
-@_claim(
-    id="bn-batch-coupling",
-    kind="theorem",
-    verdict="holds",
-    source="wikipedia-bn",
-    statement=r"For $j\ne i$: $\partial y_i/\partial x_j="
-    r"-\frac{\gamma}{m\sqrt{\sigma^2+\epsilon}}(1+\hat x_i\hat x_j)$. An example's "
-    "output depends on its batch-mates.",
-)
-def bn_batch_coupling(rng):
-    return _coupling(rng, lambda product: 1 + product)
-
-
-@bn_batch_coupling.control
-def _(rng):
-    return _coupling(rng, lambda product: 1 - product)
-
-
-def _pair_average(rng, expected):
-    """Over the pairs of one batch, and over many draws of one pair."""
-    x_hat = _normalise(_batch(rng))
-    pairs = [a * b for a, b in itertools.combinations(x_hat, 2)]
-    m, draws = int(rng.integers(3, 5)), 20_000
-    drawn, _ = batch_norm_forward(rng.exponential(size=(m, draws)), eps=0.0)
-    # Hoeffding: such a product lies in an interval of length m - 1; the bound is
-    # passed with probability 1e-9.
-    noise = (m - 1) * np.sqrt(np.log(2 / 1e-9) / (2 * draws))
-    mean = (drawn[0] * drawn[1]).mean()
-    return Check.worst(
-        Check(np.mean(pairs), expected(x_hat.size), "==", allowed=1e-12),
-        Check(mean, expected(m), "==", allowed=noise, scale=1.0),
-    )
-
-
-@_claim(
-    id="bn-pair-correlation",
-    kind="theorem",
-    verdict="holds",
-    source="book",
-    statement=r"At $\epsilon=0$ the average of $\hat x_i\hat x_j$ over the pairs "
-    r"$i<j$ of any batch is $-\frac1{m-1}$; for exchangeable values that is the "
-    "correlation of each pair.",
-)
-def bn_pair_correlation(rng):
-    return _pair_average(rng, lambda m: -1 / (m - 1))
-
-
-@bn_pair_correlation.control
-def _(rng):
-    return _pair_average(rng, lambda m: -1 / m)
-
-
-def _mean_gradient(x, target, w, batches, normalise):
-    """The average over the batches of the gradient in w of the mean loss."""
-    m = batches.shape[1]
-    inputs, targets = x[batches], target[batches].T
-    pre = (inputs @ w).T
-    y, cache = batch_norm_forward(pre, eps=1e-5)
-    y = y if normalise else pre
-    dy = 2 * (y - targets) / m
-    dpre = batch_norm_backward(dy, cache)[0] if normalise else dy
-    return np.einsum("mk,kmd->kd", dpre, inputs).mean(axis=0)
-
-
-def _gradient_bias(rng, normalise):
-    """How far the average over all batches of 4 of 8 is from the full gradient."""
-    x, target = rng.standard_normal((8, 3)), rng.standard_normal(8)
-    arguments = (x, target, rng.standard_normal(3))
-    every = np.array(list(itertools.combinations(range(8), 4)))
-    mean = _mean_gradient(*arguments, every, normalise)
-    full = _mean_gradient(*arguments, np.arange(8)[None], normalise)
-    return np.linalg.norm(mean - full) / np.linalg.norm(full)
-
-
-@_claim(
-    id="bn-gradient-bias",
-    kind="theorem",
-    verdict="holds",
-    source="book",
-    statement="Without BN the average of the mini-batch gradients over all batches of "
-    "a size is the gradient of the whole training set. With BN, at a size below the "
-    "whole, there are data for which it is not.",
-)
-def bn_gradient_bias(rng):
-    biased = Check(_gradient_bias(rng, normalise=True), 1e-3, ">=", allowed=0.0)
-    plain = _gradient_bias(rng, normalise=False)
-    return Check.worst(biased, Check(plain, 0.0, "==", allowed=1e-12, scale=1.0))
-
-
-@bn_gradient_bias.control
-def _(rng):
-    plain = _gradient_bias(rng, normalise=False)
-    return Check(plain, 1e-3, ">=", allowed=0.0)
-
-
 def _one_pass(rng, growth):
     """float32's textbook variance of 20 batches against float64's."""
     m, ratio = int(rng.integers(8, 200)), 10 ** rng.uniform(2, 4)
@@ -373,7 +257,7 @@ def _one_pass(rng, growth):
     return Check(np.abs(one_pass - exact.var(axis=0)), bound, "<=", allowed=0.0)
 
 
-@_claim(
+@chapter_claim(
     id="bn-one-pass",
     kind="theorem",
     verdict="holds",
@@ -390,32 +274,3 @@ def bn_one_pass(rng):
 @bn_one_pass.control
 def _(rng):
     return _one_pass(rng, np.sqrt)
-
-
-def _largest_rate(arm, least=0.9):
-    """The largest recorded rate at which the mean accuracy exceeds `least`."""
-    record = load_record("digits-learning-rate")
-    runs = record.array("accuracy")[record.parameters["arms"].index(arm)]
-    return max(
-        rate
-        for rate, accuracies in zip(record.parameters["learning_rates"], runs)
-        if accuracies.mean() > least
-    )
-
-
-@_claim(
-    id="bn-learning-rate",
-    kind="empirical",
-    verdict="empirical",
-    source="ioffe2015",
-    statement="On the digits, with three hidden layers of 64 units, the largest "
-    "learning rate of the sweep at which the mean test accuracy is above 0.9 is more "
-    "than four times as large with BN as without (recorded, five seeds).",
-)
-def bn_learning_rate(rng):
-    return Check(_largest_rate("batch_norm"), 4 * _largest_rate("plain"), ">=", 0.0)
-
-
-@bn_learning_rate.control
-def _(rng):
-    return Check(_largest_rate("plain"), 4 * _largest_rate("batch_norm"), ">=", 0.0)

@@ -1,13 +1,18 @@
 """What a claim is, and the list of all of them."""
 
 import difflib
+import importlib
 import inspect
+import pkgutil
+import re
 import zlib
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from bnlib import _arrays
+from bnlib.claims.check import Check
 
 KINDS = ("definition", "theorem", "algorithm", "empirical", "remark")
 VERDICTS = (
@@ -20,111 +25,8 @@ VERDICTS = (
     "empirical",
     "conjecture",
 )
-RELATIONS = ("==", "<=", ">=")
 
 _CLAIMS = {}
-
-
-@dataclass(frozen=True, eq=False)
-class Check:
-    """Two sides of a claim on one instance, and whether they agree.
-
-    Parameters
-    ----------
-    left, right : float or array
-        The two sides, computed by different routes.
-    relation : str
-        "==", "<=" or ">=".
-    allowed : float
-        The largest error with which the claim still holds.
-    scale : float, optional
-        What errors are measured in. None: the largest magnitude on either
-        side, so that the error is relative. Give it where a side is 0.
-
-    Examples
-    --------
-    >>> print(Check(2.0, 2.0 + 2e-15, "==", allowed=1e-12))
-    holds: error 1e-15, allowed 1e-12
-    >>> Check([1.0, 3.0], 2.0, "<=", allowed=0.0).holds
-    False
-    """
-
-    left: object
-    right: object
-    relation: str
-    allowed: float
-    scale: float | None = None
-
-    def __post_init__(self):
-        if self.relation not in RELATIONS:
-            raise ValueError(
-                f"relation is {self.relation!r}: give one of {', '.join(RELATIONS)}"
-            )
-        _arrays.check_number("allowed", self.allowed, 0)
-        if self.scale is not None:
-            _arrays.check_number("scale", self.scale, 0)
-            if self.scale == 0:
-                raise ValueError("scale is 0: give a number above 0, or None")
-        left, right = np.shape(self.left), np.shape(self.right)
-        if left and right and left != right:
-            raise ValueError(
-                f"left has shape {left} and right {right}: give equal shapes, or a "
-                "number on one side"
-            )
-
-    @property
-    @_arrays.silently()
-    def error(self):
-        """The largest amount by which the relation is missed, over the scale."""
-        left, right = np.broadcast_arrays(
-            np.asarray(self.left, dtype=np.float64),
-            np.asarray(self.right, dtype=np.float64),
-        )
-        if left.size == 0:
-            return float("nan")
-        missed = left - right if self.relation != ">=" else right - left
-        missed = np.abs(missed) if self.relation == "==" else np.maximum(missed, 0)
-        scale = self.scale
-        if scale is None:
-            scale = max(np.abs(left).max(), np.abs(right).max())
-        largest = float(missed.max())
-        return largest if largest == 0 else largest / float(scale)
-
-    @property
-    def holds(self):
-        """Whether the error is at most what is allowed; never so for NaN."""
-        return bool(self.error <= self.allowed)
-
-    def __str__(self):
-        word = "holds" if self.holds else "fails"
-        return f"{word}: error {_short(self.error)}, allowed {_short(self.allowed)}"
-
-    @staticmethod
-    def worst(*checks):
-        """Return the check that comes closest to failing, or fails most.
-
-        Examples
-        --------
-        >>> fine, bad = Check(1, 1, "==", 1e-9), Check(1, 2, "==", 1e-9)
-        >>> Check.worst(fine, bad).holds
-        False
-        """
-        if not checks:
-            raise ValueError("give at least one check")
-        return max(checks, key=_strain)
-
-
-def _strain(check):
-    if not check.holds:
-        return (
-            True,
-            np.nan_to_num(check.error, nan=np.inf) / max(check.allowed, 1e-300),
-        )
-    return (False, check.error / check.allowed if check.allowed else 0.0)
-
-
-def _short(number):
-    return "0" if number == 0 else f"{number:.0e}"
 
 
 @dataclass(eq=False)
@@ -135,9 +37,10 @@ class Claim:
     ----------
     id, kind, verdict, statement, chapter, source : str
         ``statement`` is Markdown with LaTeX; ``chapter`` the notebook's file
-        name without ending; ``source`` a key of the bibliography.
-    printed : str or None
-        How a text prints the claim otherwise, if one does.
+        name without ending; ``source`` where the statement is from, a key of the
+        bibliography or "book".
+    printed, printed_in : str or None
+        How a text prints the claim otherwise, and the key of that text.
     """
 
     id: str
@@ -147,6 +50,7 @@ class Claim:
     chapter: str
     source: str
     printed: str | None
+    printed_in: str | None
     functions: dict = field(default_factory=dict, repr=False)
 
     @property
@@ -200,7 +104,8 @@ class Claim:
         return inspect.getsource(self._function(role))
 
     def _generator(self, seed):
-        return np.random.default_rng([seed, zlib.crc32(self.id.encode())])
+        _arrays.check_integer("seed", seed, 0)
+        return np.random.default_rng([int(seed), zlib.crc32(self.id.encode())])
 
     def _run(self, role, *arguments):
         if not self.is_checked and role != "printed":
@@ -230,7 +135,17 @@ class _Definition:
         return function
 
 
-def claim(*, id, chapter, kind, verdict, statement, source, printed=None):
+def claim(
+    *,
+    id,
+    chapter,
+    kind,
+    verdict,
+    statement,
+    source,
+    printed=None,
+    printed_in=None,
+):
     """Register the decorated function as a claim's check.
 
     The function takes a `numpy.random.Generator`, makes one random instance and
@@ -241,15 +156,22 @@ def claim(*, id, chapter, kind, verdict, statement, source, printed=None):
     Parameters
     ----------
     id, chapter, statement, source : str
+        As in `Claim`.
     kind, verdict : str
         One of `KINDS` and of `VERDICTS`.
-    printed : str, optional
-        How a text prints it otherwise, and which text.
+    printed, printed_in : str, optional
+        How a text prints it otherwise, and the key of that text; both or neither.
+
+    Returns
+    -------
+    callable
+        The decorator.
 
     Raises
     ------
     ValueError
-        If the id is taken, or kind or verdict are unknown.
+        If the id is taken, kind or verdict are unknown, or only one of
+        ``printed`` and ``printed_in`` is given.
 
     Examples
     --------
@@ -265,10 +187,14 @@ def claim(*, id, chapter, kind, verdict, statement, source, printed=None):
                 f"claim {id!r}: {name} is {value!r}, give one of {', '.join(known)}"
             )
 
+    if (printed is None) is not (printed_in is None):
+        raise ValueError(f"claim {id!r}: give both printed and printed_in, or neither")
+
     def register(function):
         if id in _CLAIMS:
             raise ValueError(f"claim {id!r} is defined twice")
-        defined = Claim(id, kind, verdict, statement, chapter, source, printed)
+        texts = (statement, chapter, source, printed, printed_in)
+        defined = Claim(id, kind, verdict, *texts)
         defined.functions["check"] = function
         _CLAIMS[id] = defined
         return _Definition(defined)
@@ -284,6 +210,10 @@ def all_claims(chapter=None, verdict=None):
     chapter, verdict : str, optional
         Only those of this chapter (file name without ending) or verdict.
 
+    Returns
+    -------
+    list of Claim
+
     Raises
     ------
     ValueError
@@ -294,6 +224,7 @@ def all_claims(chapter=None, verdict=None):
     >>> all_claims(chapter="02-transform")[0].id
     'bn-forward'
     """
+    _load()
     chapters = sorted({entry.chapter for entry in _CLAIMS.values()})
     for name, value, known in (
         ("chapter", chapter, chapters),
@@ -312,9 +243,17 @@ def all_claims(chapter=None, verdict=None):
 def get(id):
     """Return the claim of this id.
 
+    Parameters
+    ----------
+    id : str
+
+    Returns
+    -------
+    Claim
+
     Raises
     ------
-    KeyError
+    ValueError
         If there is none; the message names those that read alike.
 
     Examples
@@ -322,11 +261,24 @@ def get(id):
     >>> get("bn-range").kind
     'theorem'
     """
+    _load()
     if id not in _CLAIMS:
         near = difflib.get_close_matches(str(id), _CLAIMS, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see all_claims()"
-        raise KeyError(f"no claim {id!r}: {hint}")
+        raise ValueError(f"no claim {id!r}: {hint}")
     return _CLAIMS[id]
+
+
+def _load():
+    """Import the chapters' files, which register their claims."""
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if re.fullmatch(r"chapter\d\d_\w+", module.name):
+            importlib.import_module(f"{__package__}.{module.name}")
+        elif module.name not in ("check", "registry", "__main__"):
+            raise ImportError(
+                f"bnlib/claims/{module.name}.py holds no chapter's claims: name it "
+                "chapterNN_topic.py"
+            )
 
 
 @dataclass(frozen=True)
@@ -372,6 +324,11 @@ def judge(claim, seeds=range(5)):
     Returns
     -------
     Judgement
+
+    Raises
+    ------
+    ValueError
+        If seeds is empty.
 
     Examples
     --------

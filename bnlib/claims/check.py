@@ -1,0 +1,129 @@
+"""Two sides of a claim, and whether they agree."""
+
+from dataclasses import dataclass
+
+import array_api_compat as compat
+import numpy as np
+
+from bnlib import _arrays
+
+RELATIONS = ("==", "<=", ">=")
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """Two sides of a claim on one instance, and whether they agree.
+
+    Parameters
+    ----------
+    left, right : float or array
+        The two sides, computed by different routes; kept as NumPy arrays.
+    relation : str
+        "==", "<=" or ">=".
+    allowed : float
+        The largest error with which the claim still holds.
+    scale : float, optional
+        What errors are measured in. None: the largest magnitude on either
+        side, so that the error is relative. Give it where a side is 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a side is no number or array, the shapes differ (but for a single
+        number), the relation is unknown, or allowed or scale is out of range.
+
+    Examples
+    --------
+    >>> print(Check(2.0, 2.0 + 2e-15, "==", allowed=1e-12))
+    holds: error 1e-15, allowed 1e-12
+    >>> Check([1.0, 3.0], 2.0, "<=", allowed=0.0).holds
+    False
+    """
+
+    left: object
+    right: object
+    relation: str
+    allowed: float
+    scale: float | None = None
+
+    def __post_init__(self):
+        if self.relation not in RELATIONS:
+            raise ValueError(
+                f"relation is {self.relation!r}: give one of {', '.join(RELATIONS)}"
+            )
+        _arrays.check_number("allowed", self.allowed, 0)
+        if self.scale is not None:
+            _arrays.check_number("scale", self.scale, 0)
+            if self.scale == 0:
+                raise ValueError("scale is 0: give a number above 0, or None")
+        for name in ("left", "right"):
+            object.__setattr__(self, name, _plain(name, getattr(self, name)))
+        left, right = self.left.shape, self.right.shape
+        if left and right and left != right:
+            raise ValueError(
+                f"left has shape {left} and right {right}: give equal shapes, or a "
+                "number on one side"
+            )
+
+    @property
+    @_arrays.silently()
+    def error(self):
+        """The largest amount by which the relation is missed, over the scale."""
+        left, right = np.broadcast_arrays(self.left, self.right)
+        if left.size == 0:
+            return float("nan")
+        missed = left - right if self.relation != ">=" else right - left
+        missed = np.abs(missed) if self.relation == "==" else np.maximum(missed, 0)
+        scale = self.scale
+        if scale is None:
+            scale = max(np.abs(left).max(), np.abs(right).max())
+        largest = float(missed.max())
+        return largest if largest == 0 else largest / float(scale)
+
+    @property
+    def holds(self):
+        """Whether the error is at most what is allowed; never so for NaN."""
+        return bool(self.error <= self.allowed)
+
+    def __str__(self):
+        word = "holds" if self.holds else "fails"
+        return f"{word}: error {_short(self.error)}, allowed {_short(self.allowed)}"
+
+    @staticmethod
+    def worst(*checks):
+        """Return the check that comes closest to failing, or fails most.
+
+        Examples
+        --------
+        >>> fine, bad = Check(1, 1, "==", 1e-9), Check(1, 2, "==", 1e-9)
+        >>> Check.worst(fine, bad).holds
+        False
+        """
+        if not checks:
+            raise ValueError("give at least one check")
+        return max(checks, key=_strain)
+
+
+def _plain(name, side):
+    """Return one side as a NumPy array in float64; tensors of any device too."""
+    if compat.is_torch_array(side):
+        side = side.detach().double().cpu().numpy()
+    try:
+        if side is not None:  # which NumPy would take for NaN
+            return np.asarray(side, dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise TypeError(f"{name} is {side!r}: give a number or an array")
+
+
+def _strain(check):
+    if not check.holds:
+        return (
+            True,
+            np.nan_to_num(check.error, nan=np.inf) / max(check.allowed, 1e-300),
+        )
+    return (False, check.error / check.allowed if check.allowed else 0.0)
+
+
+def _short(number):
+    return "0" if number == 0 else f"{number:.0e}"

@@ -1,0 +1,79 @@
+"""What an optimiser's trace holds, for methods that part length and direction too."""
+
+import time
+
+import numpy as np
+import pytest
+
+import bnlib
+from bnlib.optim import _Recorder
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    return bnlib.decoupling.LeastSquares(rng.normal(size=(30, 4)), rng.normal(size=30))
+
+
+def test_an_iterate_of_length_g_stands_for_the_vector_of_that_length(problem):
+    w, g = np.array([1.0, -2.0, 0.5, 3.0]), 0.25
+    recorder = _Recorder(problem, tol=0.0, callback=None)
+    recorder.record(w, grad_norm=1.0, g=g)
+    trace = recorder.trace("steps")
+    expected = g * w / np.sqrt(w @ problem.S @ w)
+    np.testing.assert_allclose(trace.solution, expected, rtol=1e-13)
+    assert trace.values[0] == pytest.approx(problem.value(expected), rel=1e-13)
+    assert (trace.g[0], trace.n_iter) == (g, 0)
+    np.testing.assert_array_equal(trace.w, [w])
+
+
+def test_recording_and_the_callback_are_off_the_clock(problem):
+    def slow(step, w, value):
+        time.sleep(0.05)
+
+    trace = bnlib.optim.gradient_descent(problem, np.ones(4), steps=4, callback=slow)
+    assert 0 < trace.seconds[-1] < 0.05
+    assert (np.diff(trace.seconds) >= 0).all()
+
+
+def test_a_problem_without_s_has_euclidean_lengths():
+    class Bowl:
+        dim, gradient_lipschitz = 2, 2.0
+
+        def value(self, w):
+            return float(w @ w)
+
+        def gradient(self, w):
+            return 2 * w
+
+    trace = bnlib.optim.gradient_descent(Bowl(), np.array([3.0, 4.0]), steps=1)
+    np.testing.assert_allclose(trace.g, [5.0, 0.0])
+    np.testing.assert_allclose(trace.values, [25.0, 0.0])
+
+
+def test_values_close_to_the_least_keep_their_digits():
+    rng = np.random.default_rng(1)
+    X, exact = rng.normal(size=(50, 5)), 1e3 * rng.normal(size=5)
+    problem = bnlib.decoupling.LeastSquares(X, X @ exact + 1e-6 * rng.normal(size=50))
+    w = problem.best + 1e-7 * rng.normal(size=5)
+    direct = problem.least + np.mean((X @ (w - problem.best)) ** 2)
+    assert problem.value(w) == pytest.approx(direct, rel=1e-9)
+    assert problem.least <= problem.value(w)
+
+
+def test_an_exact_fit_has_no_negative_value():
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        X, w = rng.normal(size=(20, 3)), rng.normal(size=3)
+        assert 0 <= bnlib.decoupling.LeastSquares(X, X @ w).value(w) < 1e-28
+
+
+@pytest.mark.parametrize("method", ["value", "gradient", "norm", "rho"])
+@pytest.mark.parametrize(
+    ("w", "error"),
+    [(np.ones((4, 1)), ValueError), (np.ones(2), ValueError), ([1.0] * 4, TypeError)],
+    ids=["column", "short", "list"],
+)
+def test_a_w_that_does_not_fit_is_named(problem, method, w, error):
+    with pytest.raises(error, match=r"^w "):
+        getattr(problem, method)(w)
