@@ -9,7 +9,7 @@ PORT ?= 8000
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help book test check-site lab serve notebooks bench clean
+.PHONY: help book test check-site lab serve notebooks bench pins clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ notebooks: $(READY)  ## run every notebook again and store its text outputs
 
 bench: $(READY)  ## time bnlib against torch on this machine
 	$(BIN)/python -m tools.bench
+
+pins:  ## write constraints.txt: the newest versions that pyproject.toml allows
+	$(PYTHON) -m tools.pins $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 clean:  ## remove what was built (not the environment)
 	rm -rf _build dist .pytest_cache .ruff_cache .hypothesis

@@ -87,6 +87,26 @@ _LOADERS = {
 }
 
 
+#: The data sets that `load` knows.
+NAMES = tuple(_LOADERS)
+
+
+def available():
+    """The data sets that `load` gives without a download.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> import bnlib
+    >>> "digits" in bnlib.data.available()
+    True
+    """
+    return list(NAMES)
+
+
 def load(name):
     """Load a data set by name.
 
@@ -134,7 +154,7 @@ def load(name):
     (0.0, 16.0)
     """
     if name not in _LOADERS:
-        raise ValueError(f"no data set {name!r}; there are {', '.join(_LOADERS)}")
+        raise ValueError(f"no data set {name!r}; there are {', '.join(NAMES)}")
     return _LOADERS[name]()
 
 

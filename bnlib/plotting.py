@@ -5,7 +5,7 @@ colour vision; the colours are those of Okabe and Ito.
 """
 
 import matplotlib as mpl
-from cycler import cycler
+from matplotlib import cycler
 
 #: Okabe and Ito's colours that keep a contrast of 3:1 or more on white.
 COLORS = ("#0072B2", "#D55E00", "#007A5E", "#9B4F82", "#6B6B6B", "#000000")

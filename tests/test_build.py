@@ -106,7 +106,23 @@ def test_of_a_verdict_line_only_the_error_may_differ(book):
     book.write_page(code=f"print({line!r})", printed=line.replace("3e-16", "2e-14"))
     assert book.build() == []
     book.write_page(code=f"print({line!r})", printed=line.replace("holds", "fails"))
+    assert "holds: error 3e-16" in book.html("chapters/02-page.html")
+    # The cell is as it was, so that its output comes from the cache.
     assert "Cell 0" in book.build()[0]
+
+
+def test_a_cell_that_prints_in_parts_is_one_output(book):
+    code = "print('one', flush=True)\nimport time\ntime.sleep(0.5)\nprint('two')"
+    book.write_page(code=code, printed="one\ntwo")
+    assert book.build() == []
+    assert book.html("chapters/02-page.html").count('class="output stream') == 1
+
+
+def test_an_output_that_no_run_gave_is_not_trusted(book):
+    shutil.rmtree(book.root / "_build/.jupyter_cache")
+    missing = "no run of it is kept: run make book again"
+    assert book.build() == [f"chapters/02-page.ipynb: {missing}"]
+    assert book.build() == []
 
 
 def test_a_removed_page_leaves_the_site_and_other_outputs_are_kept(book, capsys):
@@ -138,6 +154,8 @@ def test_every_fault_of_the_pages_is_named_with_its_place(book):
             problem.startswith(place) and what in problem for problem in problems
         ), (what, problems)
     assert not build.is_current(book.root)
+    # The page with the warning now comes from the cache, and is no better.
+    assert any("UserWarning: careful" in problem for problem in book.build())
 
 
 class Builder:

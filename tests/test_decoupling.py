@@ -3,23 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from common import KINDS, regression
 
 from bnlib.decoupling import LeastSquares
-
-KINDS = pytest.mark.parametrize(
-    "kind", [np.array, torch.tensor], ids=["numpy", "torch"]
-)
-
-
-def data(n=30, d=4, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * np.arange(1, d + 1)
-    return X, rng.standard_normal(n), rng.standard_normal(d)
 
 
 @KINDS
 def test_the_value_is_the_mean_squared_error(kind):
-    X, y, w = data()
+    X, y, w = regression()
     problem = LeastSquares(kind(X), kind(y))
     assert problem.value(kind(w)) == pytest.approx(np.mean((y - X @ w) ** 2), rel=1e-12)
     assert isinstance(problem.value(kind(w)), float)
@@ -28,7 +19,7 @@ def test_the_value_is_the_mean_squared_error(kind):
 
 @KINDS
 def test_the_gradient_is_autograds_of_the_definition(kind):
-    X, y, w = data()
+    X, y, w = regression()
     leaf = torch.tensor(w, requires_grad=True)
     loss = ((torch.tensor(y) - torch.tensor(X) @ leaf) ** 2).mean()
     (expected,) = torch.autograd.grad(loss, leaf)
@@ -39,7 +30,7 @@ def test_the_gradient_is_autograds_of_the_definition(kind):
 
 @KINDS
 def test_the_eigenvalues_bound_the_spectrum_of_the_second_moment(kind):
-    X, y, _ = data()
+    X, y, _ = regression()
     problem = LeastSquares(kind(X), kind(y))
     singular = np.linalg.svd(X, compute_uv=False) ** 2 / len(X)
     assert pytest.approx(singular.max(), rel=1e-12) == problem.L
@@ -49,10 +40,10 @@ def test_the_eigenvalues_bound_the_spectrum_of_the_second_moment(kind):
 
 
 def test_the_lipschitz_constant_is_attained_and_not_passed():
-    X, y, w = data()
+    X, y, w = regression()
     problem = LeastSquares(X, y)
     top = np.linalg.eigh(problem.S)[1][:, -1]
-    for step, equal in ((top, True), (data(seed=5)[2], False)):
+    for step, equal in ((top, True), (regression(seed=5)[2], False)):
         change = np.linalg.norm(problem.gradient(w + step) - problem.gradient(w))
         bound = problem.gradient_lipschitz * np.linalg.norm(step)
         assert change <= bound * (1 + 1e-12)
@@ -61,7 +52,7 @@ def test_the_lipschitz_constant_is_attained_and_not_passed():
 
 @KINDS
 def test_the_norm_is_the_spread_of_centred_pre_activations(kind):
-    X, y, w = data()
+    X, y, w = regression()
     X = X - X.mean(axis=0)
     problem = LeastSquares(kind(X), kind(y))
     assert problem.norm(kind(w)) == pytest.approx(np.std(X @ w), rel=1e-12)
@@ -70,7 +61,7 @@ def test_the_norm_is_the_spread_of_centred_pre_activations(kind):
 
 @KINDS
 def test_the_rayleigh_quotient_is_the_least_value_along_the_line(kind):
-    X, y, w = data()
+    X, y, w = regression()
     problem = LeastSquares(kind(X), kind(y))
     feature = (X @ w)[:, None]
     _, residual, *_ = np.linalg.lstsq(feature, y)
@@ -80,20 +71,20 @@ def test_the_rayleigh_quotient_is_the_least_value_along_the_line(kind):
 
 
 def test_the_rayleigh_quotient_at_length_zero_is_an_error():
-    X, y, w = data()
+    X, y, w = regression()
     with pytest.raises(ValueError, match=r"\|w\|_S is 0"):
         LeastSquares(X, y).rho(0 * w)
 
 
 def test_dependent_columns_give_a_least_eigenvalue_of_zero():
-    X, y, _ = data()
+    X, y, _ = regression()
     problem = LeastSquares(np.column_stack([X, X[:, 0]]), y)
     assert abs(problem.mu) <= 1e-14 * problem.L
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ">f8"])
 def test_other_dtypes_are_computed_with_in_float64(dtype):
-    X, y, w = data()
+    X, y, w = regression()
     X, y = X.astype(dtype), y.astype(dtype)
     problem = LeastSquares(X, y)
     assert problem.S.dtype == problem.u.dtype == np.float64
@@ -102,14 +93,14 @@ def test_other_dtypes_are_computed_with_in_float64(dtype):
 
 
 def test_strides_do_not_matter():
-    X, y, w = data()
+    X, y, w = regression()
     expected = LeastSquares(X, y).value(w)
     strided = LeastSquares(np.asfortranarray(X)[::-1], y[::-1])
-    assert strided.value(w[::-1][::-1]) == pytest.approx(expected, rel=1e-13)
+    assert strided.value(np.repeat(w, 2)[::2]) == pytest.approx(expected, rel=1e-13)
 
 
 def test_the_data_may_change_afterwards():
-    X, y, w = data()
+    X, y, w = regression()
     problem = LeastSquares(X, y)
     before = problem.value(w)
     X[:], y[:] = 0, 0
@@ -117,14 +108,14 @@ def test_the_data_may_change_afterwards():
 
 
 def test_data_that_need_a_gradient_leave_no_graph_behind():
-    X, y, w = (torch.tensor(array, requires_grad=True) for array in data())
+    X, y, w = (torch.tensor(array, requires_grad=True) for array in regression())
     problem = LeastSquares(X, y)
     assert not problem.S.requires_grad
     assert not problem.u.requires_grad
     assert isinstance(problem.value(w.detach()), float)
 
 
-X, Y, W = data()
+X, Y, W = regression()
 BAD = [
     (X[:, 0], Y, ValueError, r"X has shape \(30,\) and y \(30,\): give \(n, d\)"),
     (X, Y[:, None], ValueError, r"y \(30, 1\)"),
@@ -139,7 +130,7 @@ BAD = [
         "X has values that are not finite",
     ),
     (X, np.where(Y[3] == Y, np.inf, Y), ValueError, "y has values that are not finite"),
-    (X * 1e200, Y, ValueError, "X"),
+    (X * 1e200, Y, ValueError, "too large"),
     (X.astype(int), Y, TypeError, "X has dtype int64"),
     (X.tolist(), Y, TypeError, "X is a list"),
     (X, Y.tolist(), TypeError, "y is a list"),

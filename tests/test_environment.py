@@ -1,15 +1,20 @@
-"""environment.yml gives Binder and conda what pyproject.toml asks for."""
+"""What pyproject.toml asks for, environment.yml and constraints.txt give."""
 
+import ast
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
+from itertools import chain
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from tools import environment
+from tools import environment, pins
 
 PROJECT = tomllib.loads((environment.ROOT / "pyproject.toml").read_text())["project"]
 STORED = (environment.ROOT / "environment.yml").read_text()
+PINS = (environment.ROOT / "constraints.txt").read_text()
 
 
 def specs():
@@ -55,7 +60,7 @@ def test_what_conda_cannot_say_is_refused(requirement):
         environment.conda_spec(requirement)
 
 
-def test_check_writes_nothing_and_names_the_command(tmp_path, monkeypatch):
+def test_the_tool_writes_what_the_project_file_says(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text(
         '[project]\ndependencies = ["numpy>=2"]\n'
         '[project.optional-dependencies]\nlab = ["jupyterlab>=4"]\n'
@@ -63,9 +68,68 @@ def test_check_writes_nothing_and_names_the_command(tmp_path, monkeypatch):
     text = environment.environment_text(tmp_path)
     monkeypatch.setattr(environment, "ROOT", tmp_path)
     monkeypatch.setattr(environment, "environment_text", lambda: text)
-    with pytest.raises(SystemExit, match=r"run: python -m tools\.environment"):
-        environment.main(["--check"])
-    assert not (tmp_path / "environment.yml").exists()
-    environment.main([])
+    environment.main()
     assert "  - numpy >=2\n" in (tmp_path / "environment.yml").read_text()
-    environment.main(["--check"])
+
+
+def requirements(*extras):
+    listed = PROJECT["optional-dependencies"]
+    texts = chain(PROJECT["dependencies"], *(listed[extra] for extra in extras))
+    return [Requirement(text) for text in texts]
+
+
+def canonical(name):
+    return name.lower().replace("_", "-")
+
+
+def pinned():
+    """Return the versions of constraints.txt by name."""
+    lines = map(Requirement, PINS.splitlines()[1:])
+    return {canonical(p.name): str(p.specifier).removeprefix("==") for p in lines}
+
+
+@pytest.mark.parametrize(
+    "wanted", requirements("lab", "book", "test", "course"), ids=str
+)
+def test_every_requirement_has_a_pin_within_its_range(wanted):
+    if wanted.name != PROJECT["name"]:
+        assert pinned().get(canonical(wanted.name), "none") in wanted.specifier
+
+
+def imported(folder):
+    """Return what a folder's files import at their top: it must be there."""
+    for path in sorted((environment.ROOT / folder).rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Import):
+                yield from (alias.name.partition(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("folder", "extras"),
+    [
+        ("bnlib", ["lab"]),
+        ("tools", ["book"]),
+        ("_ext", ["book"]),
+        ("tests", ["lab", "book", "test"]),
+    ],
+)
+def test_what_is_imported_is_declared(folder, extras):
+    ours = {"bnlib", "tools", *(p.stem for p in environment.ROOT.glob("tests/*.py"))}
+    foreign = set(imported(folder)) - sys.stdlib_module_names - ours
+    homes = packages_distributions()
+    declared = {canonical(wanted.name) for wanted in requirements(*extras)}
+    undeclared = {
+        name
+        for name in foreign
+        if not declared & {canonical(home) for home in homes.get(name, [name])}
+    }
+    assert undeclared == set()
+
+
+def test_a_pin_names_no_build_of_one_index():
+    assert pins.pins("torch==2.13.0+cpu\nnumpy==2.4.6\n") == (
+        "torch==2.13.0\nnumpy==2.4.6\n"
+    )
+    assert "+" not in PINS

@@ -1,41 +1,16 @@
 """bnlib.functional.batch_norm: torch's function, exact and differentiable twice."""
 
-import itertools
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from common import PRESENT, SHAPES, assert_same, buffers, parameters, randn, torchs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 from bnlib.functional import batch_norm
-
-SHAPES = [(2, 1), (3, 5), (7, 4, 3), (2, 3, 5, 5), (1, 2, 1, 3), (2, 3, 2, 2, 2)]
-PRESENT = list(itertools.product([True, False], repeat=2))
-torchs = torch.nn.functional.batch_norm
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def randn(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(*shape, generator=generator(seed), dtype=dtype)
-
-
-def buffers(count, seed=9, dtype=torch.float64):
-    mean = randn(count, seed=seed)
-    var = torch.rand(count, generator=generator(seed), dtype=torch.float64) + 0.5
-    return mean.to(dtype), var.to(dtype)
-
-
-def parameters(count, present, seed=5):
-    made = randn(2, count, seed=seed)
-    return [
-        p.clone().requires_grad_() if here else None for p, here in zip(made, present)
-    ]
 
 
 def gradients(output, *leaves, seed=8):
@@ -43,13 +18,6 @@ def gradients(output, *leaves, seed=8):
     leaves = [leaf for leaf in leaves if leaf is not None]
     upstream = randn(*output.shape, seed=seed, dtype=output.dtype)
     return torch.autograd.grad(output, leaves, upstream, allow_unused=True)
-
-
-def assert_same(found, expected, allowed=1e-12):
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == other.dtype
-        largest = max(1.0, float(other.detach().abs().max())) if other.numel() else 1.0
-        torch.testing.assert_close(one, other, rtol=0, atol=allowed * largest)
 
 
 def contiguous(x):

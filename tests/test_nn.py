@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import torch
+from common import assert_unchanged, pair, randn, snapshot
 
 import bnlib.nn
 
@@ -19,42 +20,12 @@ BOTH = pytest.mark.parametrize("kind", KINDS)
 MOMENTA = pytest.mark.parametrize("momentum", [0.1, 0.9, 0.0, 1.0, None])
 
 
-def pair(kind, *arguments, dtype=torch.float64, **options):
-    """Return bnlib's module and torch's, with the same random parameters."""
-    name = kind.split(",")[0]
-    ours, theirs = (
-        getattr(package, name)(*(arguments or (3,)), dtype=dtype, **options)
-        for package in (bnlib.nn, torch.nn)
-    )
-    with torch.no_grad():
-        for number, parameter in enumerate(theirs.parameters()):
-            parameter.copy_(randn(*parameter.shape, seed=40 + number))
-    ours.load_state_dict(theirs.state_dict())
-    return ours, theirs
-
-
-def randn(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(
-        *shape, generator=torch.Generator().manual_seed(seed), dtype=dtype
-    )
-
-
 def assert_same_state(ours, theirs, allowed=1e-12):
     one, other = ours.state_dict(), theirs.state_dict()
     assert list(one) == list(other)
     for name in one:
         assert one[name].dtype == other[name].dtype
         torch.testing.assert_close(one[name], other[name], rtol=allowed, atol=allowed)
-
-
-def snapshot(module):
-    return {name: value.clone() for name, value in module.state_dict().items()}
-
-
-def assert_unchanged(module, before):
-    assert list(module.state_dict()) == list(before)
-    for name, value in module.state_dict().items():
-        torch.testing.assert_close(value, before[name], rtol=0, atol=0, equal_nan=True)
 
 
 # Against torch's modules, over several steps of training.

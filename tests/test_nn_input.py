@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from test_nn import assert_unchanged, pair, randn, snapshot
+from common import assert_unchanged, pair, randn, snapshot
 
 import bnlib.nn
 

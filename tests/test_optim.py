@@ -3,23 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from common import KINDS, regression
 
 from bnlib.decoupling import LeastSquares
 from bnlib.optim import Trace, gradient_descent
 
-KINDS = pytest.mark.parametrize(
-    "kind", [np.array, torch.tensor], ids=["numpy", "torch"]
-)
-
-
-def data(seed=0, n=30, d=3):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * np.arange(1, d + 1)
-    return X, rng.standard_normal(n), rng.standard_normal(d)
-
 
 def problem_and_start(kind=np.array):
-    X, y, w0 = data()
+    X, y, w0 = regression(d=3)
     return LeastSquares(kind(X), kind(y)), kind(w0)
 
 
@@ -27,7 +18,7 @@ def problem_and_start(kind=np.array):
 def test_it_finds_the_least_squares_solution(kind):
     problem, w0 = problem_and_start(kind)
     trace = gradient_descent(problem, w0, steps=2000, tol=1e-11)
-    X, y, _ = data()
+    X, y, _ = regression(d=3)
     expected = np.linalg.lstsq(X, y)[0]
     np.testing.assert_allclose(trace.solution, expected, rtol=1e-9)
     assert trace.stop_reason == "tolerance"
@@ -39,7 +30,7 @@ def test_it_finds_the_least_squares_solution(kind):
 def test_each_iterate_is_the_one_before_less_the_step(kind):
     problem, w0 = problem_and_start(kind)
     trace = gradient_descent(problem, w0, steps=5, lr=0.01)
-    X, y, w = data()
+    X, y, w = regression(d=3)
     for step in range(6):
         gradient = 2 * X.T @ (X @ w - y) / 30
         np.testing.assert_allclose(trace.w[step], w, rtol=1e-12)

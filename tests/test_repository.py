@@ -7,7 +7,7 @@ import nbformat
 import pytest
 import yaml
 
-from tools import repository
+from tools import files, repository
 from tools.notebooks import code_cells, notebook_paths
 
 OLD = "https://github.com/OWNER/the-book"
@@ -87,7 +87,7 @@ def test_an_interrupted_run_can_be_done_again(tree, monkeypatch):
         source.rename(target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(repository.os, "replace", fails_at_the_config)
+        patched.setattr(files.os, "replace", fails_at_the_config)
         with pytest.raises(KeyboardInterrupt):
             repository.write_address(NEW, tree)
     assert repository.current_address(tree) == OLD

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from common import KINDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,10 +18,6 @@ from bnlib.statistics import (
     convert_momentum,
     merge,
     running_update,
-)
-
-KINDS = pytest.mark.parametrize(
-    "kind", [np.array, torch.tensor], ids=["numpy", "torch"]
 )
 
 

@@ -1,5 +1,6 @@
 """The tree's style: lint, format, docstrings, and nothing of one machine."""
 
+import ast
 import dataclasses
 import doctest
 import importlib
@@ -8,31 +9,25 @@ import pkgutil
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 import bnlib
 import tools
+from tools.files import own_files
 
 ROOT = Path(__file__).resolve().parent.parent
-NOT_OURS = {"__pycache__", "_build", "build", "dist"}
 # Written in pieces, so that this file does not find itself.
 FORBIDDEN = {
     "a path of one machine": r"(?<![\w.$}~/-])/(?:ho" + r"me|op" + r"t|ro" + r"ot|tm"
     r"p|wo" + r"rk)(?=[/\s\"'`:;,)]|$)",
     "a package registry's host": r"(?:py" + r"pi|npm" + r"js|ana" + r"conda|python"
     r"hosted|deb\.deb" + r"ian|download\.py" + r"torch)\.(?:org|com)\b",
+    "how the work on it was organised": r"(?<![\w/\"'-])(?:[Ss]ess" + r"ion|iss" + r"ue"
+    r"|[Hh]elp" + r"er|[Aa]g" + r"ent)s?(?![\w\"'-])",
 }
-
-
-def own_files(root=ROOT):
-    """Yield the tree's own files: no caches, no environment, no build."""
-    for path in sorted(root.rglob("*")):
-        folders = path.relative_to(root).parts[:-1]
-        hidden = any(part.startswith(".") and part != ".ci" for part in folders)
-        if path.is_file() and not hidden and not NOT_OURS & set(folders):
-            yield path
 
 
 def forbidden(path):
@@ -85,8 +80,32 @@ def is_plain_record(value):
     )
 
 
+def gives_a_value(function):
+    """Say whether a function has a return statement with a value of its own."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+    nodes = list(ast.iter_child_nodes(tree.body[0]))
+    for node in nodes:
+        if isinstance(node, ast.Return) and node.value is not None:
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            nodes.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def wanted_sections(value):
+    """Return the sections that a docstring needs."""
+    if is_plain_record(value):
+        return []
+    sections = ["Examples"]
+    if inspect.isfunction(value) and gives_a_value(value):
+        sections.insert(0, "Returns")
+    if inspect.isfunction(value) and inspect.signature(value).parameters:
+        sections.insert(0, "Parameters")
+    return sections
+
+
 def undocumented(module):
-    """Return what a module's public objects lack: a docstring or an example."""
+    """Return what a module's public objects lack: a docstring or its sections."""
     # What these files define is run from a registry, by its id.
     registered = module.__name__.startswith(
         ("bnlib.claims.chapter", "bnlib.experiments.")
@@ -96,8 +115,12 @@ def undocumented(module):
         text = inspect.getdoc(value) if value.__doc__ else None
         if not text:
             found.append(f"{module.__name__}.{name}: no docstring")
-        elif not (registered or is_plain_record(value) or "Examples\n-" in text):
-            found.append(f"{module.__name__}.{name}: no Examples section")
+        elif not registered:
+            found += [
+                f"{module.__name__}.{name}: no {section} section"
+                for section in wanted_sections(value)
+                if f"{section}\n-" not in text
+            ]
     return found
 
 
@@ -127,8 +150,8 @@ def test_ruff_reads_the_cells_of_notebooks(tmp_path, command):
     assert "bad.ipynb" in done.stdout + done.stderr
 
 
-def test_no_file_names_a_machine_or_a_registry():
-    found = [line for path in own_files() for line in forbidden(path)]
+def test_no_file_speaks_of_a_machine_a_registry_or_its_making():
+    found = [line for path in own_files(ROOT) for line in forbidden(path)]
     assert not found, "\n".join(found)
 
 
@@ -140,30 +163,65 @@ def test_no_file_names_a_machine_or_a_registry():
         "/ho" + "me/someone/.cache",
         "https://py" + "pi.org/simple",
         "https://download.py" + "torch.org/whl/cpu",
+        "as iss" + "ue 2 asks",
+        "two ag" + "ents",
+        "Help" + "er",
+        "in several sess" + "ions.",
     ],
 )
-def test_what_names_a_machine_or_a_registry_is_found(tmp_path, line):
+def test_what_the_tree_must_not_speak_of_is_found(tmp_path, line):
     (tmp_path / "note.md").write_text(f"first line\n{line}\n")
     assert [found[:9] for found in forbidden(tmp_path / "note.md")] == ["note.md:2"]
 
 
-def test_every_public_function_has_a_docstring_with_an_example():
+def test_every_public_name_has_a_whole_docstring():
     found = [line for module in modules(bnlib) for line in undocumented(module)]
     assert not found, "\n".join(found)
 
 
-def test_what_lacks_a_docstring_or_an_example_is_named(monkeypatch):
+@pytest.mark.parametrize(
+    "line",
+    [
+        '@pytest.fixture(scope="sess' + 'ion")',
+        "use_iss" + "ues_button: true",
+        "https://example.org/iss" + "ues",
+        "Theoretical Iss" + "ues in Deep Networks",
+    ],
+)
+def test_words_of_the_tools_and_of_titles_may_stand(tmp_path, line):
+    (tmp_path / "note.md").write_text(line)
+    assert forbidden(tmp_path / "note.md") == []
+
+
+def test_what_a_docstring_lacks_is_named(monkeypatch):
     def bare():
         pass
 
-    def told():
+    def told(x):
         """Do a thing."""
+        return x
 
-    bare.__module__ = told.__module__ = "bnlib.plotting"
+    def whole(x):
+        """Do a thing.
+
+        Parameters
+        ----------
+        x : float
+
+        Examples
+        --------
+        >>> whole(2)
+        """
+        print(list(map(lambda value: value, [x])))
+
+    bare.__module__ = told.__module__ = whole.__module__ = "bnlib.plotting"
     monkeypatch.setattr(bnlib.plotting, "bare", bare, raising=False)
     monkeypatch.setattr(bnlib.plotting, "told", told, raising=False)
+    monkeypatch.setattr(bnlib.plotting, "whole", whole, raising=False)
     assert undocumented(bnlib.plotting) == [
         "bnlib.plotting.bare: no docstring",
+        "bnlib.plotting.told: no Parameters section",
+        "bnlib.plotting.told: no Returns section",
         "bnlib.plotting.told: no Examples section",
     ]
 

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from common import PRESENT, SHAPES
 from transform_reference import (
     EPS,
-    PRESENT,
-    SHAPES,
     along,
     assert_close,
     by_autograd,

@@ -1,12 +1,8 @@
 """What the transform's tests compare with: the definition, and autograd of it."""
 
-import itertools
-
 import numpy as np
 import torch
 
-SHAPES = [(2, 1), (3, 5), (7, 4, 3), (2, 3, 5, 5), (1, 2, 1, 3), (2, 3, 2, 2, 2)]
-PRESENT = list(itertools.product([True, False], repeat=2))
 EPS = 1e-3
 
 

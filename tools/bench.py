@@ -11,7 +11,6 @@ import time
 
 import torch
 
-from bnlib import _arrays
 from bnlib.functional import batch_norm
 
 SHAPES = ((32, 64), (4096, 512), (32768, 64), (32, 64, 28, 28), (128, 256, 7, 7))
@@ -43,14 +42,24 @@ def _timed(function, x, upstream):
     return forward, time.perf_counter() - start
 
 
+def at_least(least):
+    """Return what reads a whole number that is not below another."""
+
+    def whole_number(text):
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{number} is less than {least}")
+        return number
+
+    return whole_number
+
+
 def main(arguments=None):
     """Print one row a shape: times, and how many times torch's they are."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=at_least(2), default=15)
+    parser.add_argument("--threads", type=at_least(1), default=1)
     given = parser.parse_args(arguments)
-    _arrays.check_integer("--rounds", given.rounds, 2)
-    _arrays.check_integer("--threads", given.threads, 1)
     torch.set_num_threads(given.threads)
     print(f"float32, torch {torch.__version__}, {given.threads} thread(s), medians of")
     print(f"{given.rounds} rounds; ratio: bnlib's time over torch's\n")

@@ -10,7 +10,6 @@ last, so that a failed or interrupted build is never taken for a good one.
 import hashlib
 import importlib.metadata
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -19,8 +18,11 @@ import time
 from pathlib import Path
 
 import nbformat
+from jupyter_cache import get_cache
+from sphinx_external_toc.parsing import parse_toc_yaml
 
 from tools import notebooks, site
+from tools.files import own_files, write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What decides the pages, beside what the notebooks' cells print.
@@ -43,12 +45,9 @@ def digest(root, names):
     """Give one hash for the names and contents of files and folders."""
     total = hashlib.sha256()
     for name in names:
-        top = root / name
-        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
-            hidden = {part[0] for part in path.relative_to(root).parts} & {".", "~"}
-            if path.is_file() and not hidden and "__pycache__" not in path.parts:
-                content = hashlib.sha256(path.read_bytes()).hexdigest()
-                total.update(f"{path.relative_to(root)} {content}\n".encode())
+        for path in own_files(root / name):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            total.update(f"{path.relative_to(root)} {content}\n".encode())
     return total.hexdigest()
 
 
@@ -79,14 +78,6 @@ def is_current(root=ROOT):
     return stamp == fingerprint(root) and (root / "_build/html/index.html").is_file()
 
 
-def write_whole(path, text):
-    """Write a file so that it is never there half-written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text)
-    os.replace(temporary, path)
-
-
 def remove(path):
     if path.is_dir():
         shutil.rmtree(path)
@@ -100,6 +91,7 @@ def clear_stale(folder, code):
     Every page is read anew, since Sphinx repeats no warning about a page that it
     keeps and drops no page that has gone. Outputs are kept under unchanged code.
     """
+    folder.mkdir(exist_ok=True)
     for name in ("site.json", "html", ".doctrees", "jupyter_execute"):
         remove(folder / name)
     key = folder / "outputs.key"
@@ -187,14 +179,14 @@ def failed_cell(root, notebook):
 
 def error_stream(root, notebook):
     """Give the last lines that a notebook's cells wrote to stderr."""
-    executed = root / "_build/jupyter_execute" / notebook.relative_to(root)
-    if not executed.is_file():
+    try:
+        executed = with_outputs(root, nbformat.read(notebook, 4))
+    except KeyError:
         return ""
-    cells = nbformat.read(executed, 4).cells
     text = "".join(
         output.text
-        for cell in cells
-        for output in cell.get("outputs", [])
+        for cell in notebooks.code_cells(executed)
+        for output in cell.outputs
         if output.get("name") == "stderr"
     )
     return "".join(f"\n    {line}" for line in text.splitlines()[-6:])
@@ -217,12 +209,32 @@ def problems_of_build(root, code, lines):
     return list(problems)
 
 
+def with_outputs(root, notebook):
+    """Give a notebook with the outputs that its page shows.
+
+    They are in the execution cache, whether this build ran the notebook or not.
+    What myst-nb writes to jupyter_execute has them only where it ran: for a
+    notebook that it finds in the cache, it writes the stored outputs there.
+
+    Raises KeyError where no run of these cells is in the cache.
+    """
+    cache = get_cache(root / "_build/.jupyter_cache")
+    return cache.merge_match_into_notebook(notebook)[1]
+
+
 def stale_outputs(root):
-    """List the cells whose stored outputs are not those of this build."""
+    """List the cells whose stored outputs are not those that the site shows."""
+    pages = [root / f"{name}.ipynb" for name in parse_toc_yaml(root / "_toc.yml")]
     stale = []
-    for executed in sorted((root / "_build/jupyter_execute").rglob("*.ipynb")):
-        path = root / executed.relative_to(root / "_build/jupyter_execute")
-        stale += notebooks.stale_outputs(path, executed)
+    for path in filter(Path.is_file, pages):
+        stored = nbformat.read(path, as_version=4)
+        if notebooks.code_cells(stored):
+            try:
+                executed = with_outputs(root, stored)
+            except KeyError:
+                name = path.relative_to(root)
+                return [f"{name}: no run of it is kept: run make book again"]
+            stale += notebooks.stale_outputs(path.name, stored, executed)
     if stale:
         stale.append(
             "If you changed the code: make notebooks. If not, this machine computes "

@@ -1,15 +1,14 @@
 """environment.yml, which Binder and conda read, made from pyproject.toml.
 
-``python -m tools.environment`` writes it; ``--check`` exits 1 where it differs.
+``python -m tools.environment`` writes it.
 """
 
-import argparse
-import os
-import sys
 import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
+
+from tools.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Written with one "=", the form in which repo2docker finds it.
@@ -65,21 +64,9 @@ def environment_text(root=ROOT):
     return HEADER + "".join(f"  - {spec}\n" for spec in specs) + FOOTER
 
 
-def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tools.environment")
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args(arguments).check
-    path, text = ROOT / "environment.yml", environment_text()
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        print(f"{path.name} says what pyproject.toml says")
-    elif check:
-        sys.exit(f"{path.name} is out of date; run: python -m tools.environment")
-    else:
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-        print(f"wrote {path.name}")
+def main():
+    write_whole(ROOT / "environment.yml", environment_text())
+    print("wrote environment.yml")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ for byte, after a second run: no images, no timings, nothing of this machine.
 
 import argparse
 import itertools
-import os
 import re
 import sys
 import time
@@ -19,6 +18,8 @@ from nbclient.exceptions import (
     CellTimeoutError,
     DeadKernelError,
 )
+
+from tools.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -114,12 +115,14 @@ def _normalise_outputs(cell, generated):
 
 def output_text(cell):
     """Return all the text that a cell printed or showed."""
-    parts = []
+    text = ""
     for output in cell.outputs:
-        parts.append(output.get("text", ""))
+        # A kernel may cut one print into several outputs, anywhere in a line.
+        text += output.get("text", "")
         data = output.get("data", {})
-        parts += [str(data[kind]) for kind in sorted(data) if kind not in IMAGES]
-    return "\n".join(parts)
+        for kind in sorted(set(data) - IMAGES):
+            text += f"{data[kind]}\n"
+    return text
 
 
 def masked(text):
@@ -130,32 +133,31 @@ def masked(text):
     return text
 
 
-def stale_outputs(path, executed):
-    """List the cells whose stored output is not the one they have just given.
+def stale_outputs(name, stored, executed):
+    """List the cells whose stored output is not the one that a run gave.
 
     Parameters
     ----------
-    path : Path
-        The stored notebook.
-    executed : Path
-        The same notebook with new outputs.
+    name : str
+        What to call the notebook.
+    stored, executed : NotebookNode
+        The notebook with its stored outputs, and with those of the run.
 
     Returns
     -------
     list of str
         One text a cell: where it is, what is stored and what came out.
     """
-    stored, new = (nbformat.read(each, as_version=4) for each in (path, executed))
     found = []
     if is_generated(stored):
         return found
-    pairs = zip(code_cells(stored), code_cells(new))
+    pairs = zip(code_cells(stored), code_cells(executed), strict=True)
     for number, (old_cell, new_cell) in enumerate(pairs):
         old, now = (masked(output_text(cell)) for cell in (old_cell, new_cell))
         checked = "nbval-ignore-output" not in old_cell.metadata.get("tags", [])
         if checked and old.strip() != now.strip():
-            name = cell_name(path.name, number, old_cell)
-            found.append(f"{name}: stored\n{old.rstrip()}\nbut now\n{now.rstrip()}")
+            cell = cell_name(name, number, old_cell)
+            found.append(f"{cell}: stored\n{old.rstrip()}\nbut now\n{now.rstrip()}")
     return found
 
 
@@ -176,9 +178,7 @@ def refresh(path):
     after = serialise(normalise(notebook)).encode("utf-8")
     if after == before:
         return False
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_bytes(after)
-    os.replace(beside, path)
+    write_whole(path, after)
     return True
 
 

@@ -5,12 +5,13 @@ address, which is the one in ``_config.yml``, in every text file of the tree.
 """
 
 import argparse
-import os
 import re
 import sys
 from pathlib import Path
 
 import yaml
+
+from tools.files import own_files, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 PATTERN = re.compile(r"https://github\.com/([A-Za-z0-9-]+/[A-Za-z0-9._-]+)")
@@ -54,10 +55,8 @@ def text_files(root=ROOT):
     Last, because it says what the present address is: a run that was
     interrupted can be started again.
     """
-    for path in sorted(root.rglob("*")):
-        folders = path.relative_to(root).parts[:-1]
-        own = not any(part == "_build" or part.startswith(".") for part in folders)
-        if own and path.suffix in TEXT and path != root / "_config.yml":
+    for path in own_files(root):
+        if path.suffix in TEXT and path != root / "_config.yml":
             yield path
     yield root / "_config.yml"
 
@@ -71,9 +70,7 @@ def write_address(address, root=ROOT):
         text = path.read_bytes().decode("utf-8")
         replaced = whole.sub(new, text)
         if replaced != text:
-            beside = path.with_name(f".{path.name}.new")
-            beside.write_bytes(replaced.encode("utf-8"))
-            os.replace(beside, path)
+            write_whole(path, replaced)
             changed.append(path)
     return changed
 

@@ -61,43 +61,6 @@ def _(rng):
     return _forward_and_formula(rng, divisor_less=1)
 
 
-def _second_moment(rng, expected):
-    x, eps = random_batch(rng), 10 ** rng.uniform(-3, 2)
-    x_hat = normalise(x, eps)
-    zero = Check(x_hat.mean(), 0.0, "==", allowed=1e-12, scale=1.0)
-    moment = (x_hat**2).mean()
-    return Check.worst(
-        zero, Check(moment, expected(np.var(x), eps), "==", allowed=1e-12)
-    )
-
-
-@chapter_claim(
-    id="bn-eps-small",
-    kind="theorem",
-    verdict="ambiguous",
-    source="ioffe2015",
-    statement=r"$\frac1m\sum_i\hat x_i=0$ and "
-    r"$\frac1m\sum_i\hat x_i^2=\sigma^2/(\sigma^2+\epsilon)$: the output has unit "
-    r"variance only as far as $\sigma^2\gg\epsilon$.",
-    printed="ε is “an arbitrarily small constant”. Read as if its size did not "
-    "matter, every normalised batch has variance 1.",
-    printed_in="wikipedia-bn",
-)
-def bn_eps_small(rng):
-    return _second_moment(rng, lambda var, eps: var / (var + eps))
-
-
-@bn_eps_small.control
-def _(rng):
-    return _second_moment(rng, lambda var, eps: var / (np.sqrt(var) + eps) ** 2)
-
-
-@bn_eps_small.printed
-def _():
-    x = 0.01 * np.array([-1.0, 1.0, -1.0, 1.0])
-    return Check((normalise(x, eps=1e-3) ** 2).mean(), 1.0, "==", allowed=0.01)
-
-
 def _undone(rng, scale):
     x, eps = random_batch(rng)[:, None], 10 ** rng.uniform(-3, 0)
     gamma = scale(x.var(axis=0), eps)
@@ -154,6 +117,75 @@ def bn_invariance(rng):
 @bn_invariance.control
 def _(rng):
     return _rescaled(rng, lambda eps, a: eps / abs(a))
+
+
+def _second_moment(rng, expected):
+    x, eps = random_batch(rng), 10 ** rng.uniform(-3, 2)
+    x_hat = normalise(x, eps)
+    zero = Check(x_hat.mean(), 0.0, "==", allowed=1e-12, scale=1.0)
+    moment = (x_hat**2).mean()
+    return Check.worst(
+        zero, Check(moment, expected(np.var(x), eps), "==", allowed=1e-12)
+    )
+
+
+@chapter_claim(
+    id="bn-eps-small",
+    kind="theorem",
+    verdict="ambiguous",
+    source="ioffe2015",
+    statement=r"$\frac1m\sum_i\hat x_i=0$ and "
+    r"$\frac1m\sum_i\hat x_i^2=\sigma^2/(\sigma^2+\epsilon)$: the output has unit "
+    r"variance only as far as $\sigma^2\gg\epsilon$.",
+    printed="ε is “an arbitrarily small constant”. Read as if its size did not "
+    "matter, every normalised batch has variance 1.",
+    printed_in="wikipedia-bn",
+)
+def bn_eps_small(rng):
+    return _second_moment(rng, lambda var, eps: var / (var + eps))
+
+
+@bn_eps_small.control
+def _(rng):
+    return _second_moment(rng, lambda var, eps: var / (np.sqrt(var) + eps) ** 2)
+
+
+@bn_eps_small.printed
+def _():
+    x = 0.01 * np.array([-1.0, 1.0, -1.0, 1.0])
+    return Check((normalise(x, eps=1e-3) ** 2).mean(), 1.0, "==", allowed=0.01)
+
+
+def _one_pass(rng, growth):
+    """float32's textbook variance of 20 batches against float64's."""
+    m, ratio = int(rng.integers(8, 200)), 10 ** rng.uniform(2, 4)
+    values = (rng.standard_normal((m, 20)) + ratio).astype(np.float32)
+    mean = values.sum(axis=0) / np.float32(m)
+    one_pass = (values * values).sum(axis=0) / np.float32(m) - mean * mean
+    exact = values.astype(np.float64)
+    factor = growth(1 + exact.mean(axis=0) ** 2 / exact.var(axis=0))
+    ku = (3 * m + 4) * 2.0**-24
+    bound = ku / (1 - ku) * factor * exact.var(axis=0)
+    return Check(np.abs(one_pass - exact.var(axis=0)), bound, "<=", allowed=0.0)
+
+
+@chapter_claim(
+    id="bn-one-pass",
+    kind="theorem",
+    verdict="holds",
+    source="chan1983",
+    statement=r"In floating point of unit roundoff $u$, the one-pass variance "
+    r"$\frac1m\sum x_i^2-\mu^2$ misses $\sigma^2$ by at most "
+    r"$\frac{ku}{1-ku}\,(\sigma^2+\mu^2)$, $k=3m+4$: relative to $\sigma^2$, an error "
+    r"that grows as $(\mu/\sigma)^2$.",
+)
+def bn_one_pass(rng):
+    return _one_pass(rng, lambda factor: factor)
+
+
+@bn_one_pass.control
+def _(rng):
+    return _one_pass(rng, np.sqrt)
 
 
 def _largest(rng, bound):
@@ -242,35 +274,3 @@ def bn_m2_degenerate(rng):
 @bn_m2_degenerate.control
 def _(rng):
     return _gradient_at(rng, m=3)[1]
-
-
-def _one_pass(rng, growth):
-    """float32's textbook variance of 20 batches against float64's."""
-    m, ratio = int(rng.integers(8, 200)), 10 ** rng.uniform(2, 4)
-    values = (rng.standard_normal((m, 20)) + ratio).astype(np.float32)
-    mean = values.sum(axis=0) / np.float32(m)
-    one_pass = (values * values).sum(axis=0) / np.float32(m) - mean * mean
-    exact = values.astype(np.float64)
-    factor = growth(1 + exact.mean(axis=0) ** 2 / exact.var(axis=0))
-    ku = (3 * m + 4) * 2.0**-24
-    bound = ku / (1 - ku) * factor * exact.var(axis=0)
-    return Check(np.abs(one_pass - exact.var(axis=0)), bound, "<=", allowed=0.0)
-
-
-@chapter_claim(
-    id="bn-one-pass",
-    kind="theorem",
-    verdict="holds",
-    source="chan1983",
-    statement=r"In floating point of unit roundoff $u$, the one-pass variance "
-    r"$\frac1m\sum x_i^2-\mu^2$ misses $\sigma^2$ by at most "
-    r"$\frac{ku}{1-ku}\,(\sigma^2+\mu^2)$, $k=3m+4$: relative to $\sigma^2$, an error "
-    r"that grows as $(\mu/\sigma)^2$.",
-)
-def bn_one_pass(rng):
-    return _one_pass(rng, lambda factor: factor)
-
-
-@bn_one_pass.control
-def _(rng):
-    return _one_pass(rng, np.sqrt)

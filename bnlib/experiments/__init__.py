@@ -6,9 +6,15 @@ whose name has no leading underscore holds experiments; a new file needs no
 other registration.
 """
 
-from ._records import RECORDS, Record, load_record
-from ._registry import Context, Experiment, all_experiments, experiment, get
-from ._runner import AlreadyRunning, run
+from bnlib.experiments._records import RECORDS, Record, load_record
+from bnlib.experiments._registry import (
+    Context,
+    Experiment,
+    all_experiments,
+    experiment,
+    get,
+)
+from bnlib.experiments._runner import AlreadyRunning, run
 
 __all__ = [
     "RECORDS",

@@ -5,9 +5,10 @@ import sys
 
 import numpy as np
 
-from ._records import load_record
-from ._registry import SCALES, all_experiments
-from ._runner import AlreadyRunning, prepare
+from bnlib.experiments._records import load_record
+from bnlib.experiments._registry import SCALES, all_experiments
+from bnlib.experiments._runner import AlreadyRunning, prepare
+from bnlib.experiments._source import source_hash
 
 
 def _parser():
@@ -59,19 +60,21 @@ def main(arguments=None):
 
 def _listing():
     rows = [
-        (entry.id, entry.chapter, _recorded(entry.id), entry.title)
+        (entry.id, entry.chapter, _recorded(entry), entry.title)
         for entry in all_experiments()
     ]
     return _aligned([("id", "chapter", "recorded", "title"), *rows])
 
 
-def _recorded(id):
+def _recorded(entry):
     try:
-        return load_record(id).date.partition(" ")[0]
+        record = load_record(entry.id)
     except FileNotFoundError:
         return "no"
     except ValueError:
         return "broken"
+    is_current = record.source == source_hash(entry.function)
+    return record.date.partition(" ")[0] + ("" if is_current else ", older code")
 
 
 def _summary(record, swept):
@@ -83,8 +86,9 @@ def _summary(record, swept):
         settings.setdefault(setting, []).append(row)
     numbers = [
         name
-        for name, value in record.results[0].items()
-        if name not in swept and isinstance(value, int | float | None)
+        for name in record.results[0]
+        if name not in swept
+        and all(isinstance(row[name], int | float | None) for row in record.results)
     ]
     table = [(*keys, *numbers)]
     for setting, rows in settings.items():

@@ -5,6 +5,8 @@ import json
 import os
 from pathlib import Path
 
+PACKAGE = Path(__file__).parent.parent
+
 
 def canonical(value):
     """JSON text that is the same for equal values; no NaN, no infinity."""
@@ -15,26 +17,18 @@ def fingerprint(value):
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-def source_hash(package):
-    """SHA-256 over names and contents of a package's Python files.
-
-    Of all of them: an import graph would miss what loads lazily, and a unit
-    computed twice costs less than a wrong one kept.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(Path(package).rglob("*.py")):
-        digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
-        digest.update(path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
 def cache_folder():
-    """Where unfinished runs are kept: `BNLIB_CACHE`, else `_build` right here.
+    """Where unfinished runs are kept: `$BNLIB_CACHE/experiments`, else `.experiments`.
 
-    `_build` is ignored by git and emptied by `make clean`, like the rest of what
-    can be computed again.
+    `.experiments` is a folder of the source tree (git ignores it, and `make clean`
+    leaves it: what it holds took hours), or of the current folder where bnlib is
+    installed without its tree.
     """
-    return Path(os.environ.get("BNLIB_CACHE") or "_build") / "experiments"
+    if chosen := os.environ.get("BNLIB_CACHE"):
+        return Path(chosen) / "experiments"
+    tree = PACKAGE.parent
+    is_checkout = (tree / "pyproject.toml").is_file()
+    return (tree if is_checkout else Path()) / ".experiments"
 
 
 def write_atomically(path, text):

@@ -1,17 +1,18 @@
 """Records: measured results with all that is needed to measure them again."""
 
+import itertools
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
-from ._files import write_atomically
-from ._registry import all_experiments
+from bnlib.experiments._files import PACKAGE, write_atomically
+from bnlib.experiments._registry import all_experiments
 
-RECORDS = Path(__file__).parent.parent / "records"
+RECORDS = PACKAGE / "records"
 #: The layout of the JSON files; a reader refuses any other.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Record:
         The parameters that list swept values, the slowest first.
     results : list of dict
         One row a unit: its swept values and its results.
+    source : str
+        Hash of the code of bnlib that computed it.
     versions : dict
         Of Python and the libraries.
     device : str
@@ -50,6 +53,7 @@ class Record:
     parameters: dict
     axes: list
     results: list
+    source: str
     versions: dict
     device: str
     seconds: float
@@ -69,17 +73,21 @@ class Record:
         Parameters
         ----------
         name : str
-            A result that every row has.
+            A result that every row has: a number, or lists of numbers (a curve,
+            a matrix) of one shape in all rows. None stands for a missing number,
+            or for a missing list.
 
         Returns
         -------
-        numpy.ndarray
-            An axis for each of `axes`, in that order.
+        numpy.ndarray of float64
+            An axis for each of `axes`, in that order, then those of a row's
+            lists; NaN where a row has None. False is 0 and True is 1.
 
         Raises
         ------
         ValueError
-            If there is no such result.
+            If a row lacks the result, holds something else than numbers, or
+            lists of another shape than the rows before it.
 
         Examples
         --------
@@ -90,10 +98,41 @@ class Record:
         >>> record.array("accuracy").shape
         (2, 19, 5)
         """
-        if name not in self.results[0]:
-            raise ValueError(f"no result {name!r}; rows have {list(self.results[0])}")
-        shape = [len(self.parameters[axis]) for axis in self.axes]
-        return np.array([row[name] for row in self.results]).reshape(shape)
+        values = [self._numbers(name, row) for row in range(len(self.results))]
+        inner = next((value.shape for value in values if value is not None), ())
+        for row, value in enumerate(values):
+            if value is None:
+                values[row] = np.full(inner, np.nan)
+            elif value.shape != inner:
+                raise ValueError(
+                    f"{name} has shape {value.shape} in {self._place(row)}, "
+                    f"and {inner} in the rows before"
+                )
+        sweep = [len(self.parameters[axis]) for axis in self.axes]
+        return np.reshape(values, (*sweep, *inner))
+
+    def _numbers(self, name, row):
+        """That result of a row as an array, or None where it is missing."""
+        result = self.results[row]
+        if name not in result:
+            raise ValueError(
+                f"no result {name!r} in {self._place(row)}, "
+                f"which has {', '.join(result)}"
+            )
+        try:
+            value = result[name]
+            return None if value is None else np.array(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{name} in {self._place(row)} is {value!r}: "
+                "neither a number nor lists of equal lengths"
+            ) from None
+
+    def _place(self, row):
+        swept = [self.parameters[axis] for axis in self.axes]
+        values = list(itertools.product(*swept))[row]
+        of = ", ".join(f"{axis} {value}" for axis, value in zip(self.axes, values))
+        return f"row {row} ({of})"
 
 
 def to_json(record):

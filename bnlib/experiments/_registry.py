@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from bnlib import data as datasets
+
 _EXPERIMENTS = {}
 SCALES = ("live", "paper")
 
@@ -159,6 +161,18 @@ def experiment(
         How many torch uses on a CPU; its own choice, if not given. One is best
         for small networks: more wait for each other, long on a busy machine.
 
+    Returns
+    -------
+    callable
+        A decorator that registers a function and returns it unchanged.
+
+    Raises
+    ------
+    ValueError
+        By the decorator, if the function does not take what it would be given,
+        the scales differ in their parameters, a swept list is empty, `paired` or
+        `data` names what there is not, or the id is taken; nothing is registered.
+
     Examples
     --------
     >>> import numpy as np
@@ -199,22 +213,50 @@ def experiment(
 
 def _check(entry):
     """Find the mistakes of an experiment's author at import, not after hours."""
-    shared = set(entry.paper) - set(entry.sweep.values())
-    taken = list(inspect.signature(entry.function).parameters)
-    expected = {"context", *entry.sweep, *shared} - {"seed"}
     if entry.id in _EXPERIMENTS:
         raise ValueError(f"there is an experiment {entry.id!r} already")
     if entry.sweep.get("seed") != "seeds":
         raise ValueError(f"{entry.id} does not sweep seed over seeds: {entry.sweep}")
     if set(entry.live) != set(entry.paper):
         raise ValueError(f"{entry.id} has other parameters in live than in paper")
-    if set(taken) != expected:
-        raise ValueError(
-            f"{entry.id} takes {', '.join(taken)} and is given "
-            f"{', '.join(sorted(expected))}"
-        )
+    _check_known(entry, "paired", set(entry.sweep) - {"seed"})
+    _check_known(entry, "data", datasets.NAMES)
+    _check_arguments(entry)
+    _check_lists(entry)
     for scale in SCALES:
         entry.parameters(scale)
+
+
+def _check_known(entry, field, known):
+    given = getattr(entry, field)
+    if set(given) - set(known):
+        raise ValueError(
+            f"{entry.id}: {field} is {given!r}; give a tuple of names among "
+            f"{', '.join(sorted(known)) or 'none'}"
+        )
+
+
+def _check_arguments(entry):
+    shared = set(entry.paper) - set(entry.sweep.values())
+    taken = list(inspect.signature(entry.function).parameters)
+    given = {"context", *entry.sweep, *shared} - {"seed"}
+    if set(taken) != given:
+        raise ValueError(
+            f"{entry.id} takes {', '.join(taken)} and is given "
+            f"{', '.join(sorted(given))}"
+        )
+
+
+def _check_lists(entry):
+    for parameters, name in itertools.product(
+        (entry.live, entry.paper), entry.sweep.values()
+    ):
+        values = parameters.get(name)
+        if not isinstance(values, list) or not values:
+            raise ValueError(
+                f"{entry.id} sweeps over {name}, which is {values!r}: "
+                "give a list that is not empty"
+            )
 
 
 def _import_all():
@@ -243,10 +285,18 @@ def all_experiments():
 def get(id):
     """The experiment of that id.
 
+    Parameters
+    ----------
+    id : str
+
+    Returns
+    -------
+    Experiment
+
     Raises
     ------
     ValueError
-        If there is none.
+        If there is none; the message lists those there are.
 
     Examples
     --------

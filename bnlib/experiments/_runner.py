@@ -13,13 +13,23 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from .. import data
-from ._files import Partial, cache_folder, canonical, fingerprint, source_hash
-from ._machine import choose_device, describe, peak_memory, torch_threads, versions
-from ._records import RECORDS, Record, check_target, write_record
-from ._registry import Context, Experiment, get
-
-PACKAGE = Path(__file__).parent.parent
+from bnlib import data
+from bnlib.experiments._files import (
+    Partial,
+    cache_folder,
+    canonical,
+    fingerprint,
+)
+from bnlib.experiments._machine import (
+    choose_device,
+    describe,
+    peak_memory,
+    torch_threads,
+    versions,
+)
+from bnlib.experiments._records import RECORDS, Record, check_target, write_record
+from bnlib.experiments._registry import Context, Experiment, get
+from bnlib.experiments._source import source_hash
 
 
 class AlreadyRunning(RuntimeError):
@@ -29,11 +39,11 @@ class AlreadyRunning(RuntimeError):
 def run(id, scale="live", *, device="auto", folder=None, force=False, **parameters):
     """Run an experiment and return its record.
 
-    With the registered paper parameters, or with `folder`, the record is also
-    written. Such a run keeps each finished unit in a cache folder
-    (`$BNLIB_CACHE`, else `_build`); when it is stopped, the same call goes on
-    where it was, unless the code of bnlib has changed. A live run of seconds
-    stays in memory.
+    At paper scale with the registered parameters, or with `folder`, the record
+    is also written. A run at paper scale, or with `folder`, keeps each finished
+    unit in a cache folder (`$BNLIB_CACHE`, else `.experiments` in the source
+    tree); when it is stopped, the same call goes on where it was, unless code
+    that it computes with has changed. A live run of seconds stays in memory.
 
     On a CPU the same call gives the same results on the same machine.
 
@@ -86,7 +96,8 @@ def prepare(id, scale, *, device="auto", folder=None, force=False, **parameters)
     experiment = get(id)
     values = experiment.parameters(scale, parameters)
     chosen = choose_device(device)
-    if folder is None and values == experiment.parameters("paper"):
+    registered = experiment.parameters("paper")
+    if folder is None and scale == "paper" and values == registered:
         folder = RECORDS
     if folder is not None:
         check_target(id, folder, force)
@@ -109,18 +120,21 @@ class _Run:
     def _execute(self):
         datasets = {name: data.load(name) for name in self.experiment.data}
         checksums = {name: data.checksum(each) for name, each in datasets.items()}
-        if self.folder is None:
-            return self._record(self._compute(datasets, [], None), checksums)
-        partial = Partial(cache_folder(), self.experiment.id, self._header(checksums))
+        source = source_hash(self.experiment.function)
+        if self.scale != "paper" and self.folder is None:
+            return self._record(self._compute(datasets, [], None), checksums, source)
+        header = self._header(checksums, source)
+        partial = Partial(cache_folder(), self.experiment.id, header)
         with ExitStack() as stack:
             stack.enter_context(_only_process(partial.path))
             entries = self._compute(datasets, partial.read(), partial)
-            record = self._record(entries, checksums)
-            write_record(record, self.folder, self.force)
+            record = self._record(entries, checksums, source)
+            if self.folder is not None:
+                write_record(record, self.folder, self.force)
             partial.remove()
         return record
 
-    def _header(self, checksums):
+    def _header(self, checksums, source):
         """All that the results depend on."""
         return {
             "id": self.experiment.id,
@@ -128,7 +142,7 @@ class _Run:
             "parameters": self.parameters,
             "device": f"{self.device}: {describe(self.device)}",
             "data": checksums,
-            "source": source_hash(PACKAGE),
+            "source": source,
             "versions": versions(),
         }
 
@@ -178,7 +192,7 @@ class _Run:
         entropy = int(fingerprint([self.experiment.id, own]), 16)
         return np.random.SeedSequence(entropy)
 
-    def _record(self, entries, checksums):
+    def _record(self, entries, checksums, source):
         return Record(
             id=self.experiment.id,
             title=self.experiment.title,
@@ -186,6 +200,7 @@ class _Run:
             parameters=self.parameters,
             axes=list(self.experiment.sweep.values()),
             results=[entry["unit"] | entry["result"] for entry in entries],
+            source=source,
             versions=versions(),
             device=describe(self.device),
             seconds=round(sum(entry["seconds"] for entry in entries), 1),

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from ..networks import accuracy, mlp, train_classifier
-from ._registry import experiment
+from bnlib.experiments._registry import experiment
+from bnlib.networks import accuracy, mlp, train_classifier
 
 CLASSES = 10
 ARMS = ["batch_norm", "plain"]

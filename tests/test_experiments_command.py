@@ -1,0 +1,75 @@
+"""The command line of the experiments."""
+
+import re
+
+import pytest
+from experiment_toys import Toy
+
+from bnlib import experiments
+from bnlib.experiments import __main__ as command_line
+from bnlib.experiments import _source
+
+
+@pytest.fixture
+def toy(monkeypatch, tmp_path):
+    return Toy(monkeypatch, tmp_path)
+
+
+def test_list_shows_every_experiment_and_the_date_of_its_record(toy, capsys):
+    assert command_line.main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["id", "chapter", "recorded", "title"]
+    by_id = {line.split()[0]: line for line in lines[1:]}
+    date = experiments.load_record("digits-learning-rate").date[:10]
+    assert date in by_id["digits-learning-rate"]
+    assert " no " in by_id["toy"]
+
+
+def test_list_tells_a_record_of_older_code(toy, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(command_line, "load_record", lambda id: record)
+    record = toy.run()
+    command_line.main(["list"])
+    assert f" {record.date[:10]} " in capsys.readouterr().out
+    (tmp_path / "module.py").write_text("x = 1")
+    monkeypatch.setattr(_source, "PACKAGE", tmp_path)
+    command_line.main(["list"])
+    assert f"{record.date[:10]}, older code " in capsys.readouterr().out
+
+
+def test_run_prints_the_mean_and_the_range_over_the_seeds(toy, capsys):
+    command = ["run", "toy", "--scale", "paper", "--folder", str(toy.folder)]
+    assert command_line.main(command) == 0
+    out = capsys.readouterr().out
+    values = experiments.load_record("toy", toy.folder).array("value")[0, 0]
+    expected = f"{values.mean():.3g} [{values.min():.3g}, {values.max():.3g}]"
+    assert "mean over 3 seeds" in out
+    assert out.splitlines()[3].split("  ")[0] == "arm"
+    assert re.search(rf"^a +0.5 +{re.escape(expected)}$", out, re.MULTILINE)
+    assert f"wrote {toy.folder}/toy.json" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "nope"], "no experiment 'nope'"),
+        (["run", "toy", "--device", "tpu"], "no device 'tpu'"),
+        (["run", "toy", "--scale", "paper", "--folder", "records"], "--force"),
+        (["run", "toy", "--scale", "paper", "--folder", "file"], "no folder"),
+    ],
+)
+def test_what_cannot_be_run_exits_with_2_and_one_line(
+    toy, tmp_path, monkeypatch, capsys, words, message
+):
+    toy.run()
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert command_line.main(words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_run_shows_no_progress_bar_where_stderr_is_no_terminal(toy, capsys):
+    command_line.main(["run", "toy"])
+    assert capsys.readouterr().err == ""
