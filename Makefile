@@ -9,19 +9,27 @@ PORT ?= 8000
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help book test check-site lab serve notebooks bench pins clean
+# An environment holds the path it was made at: one that was copied or moved would
+# run the original's bnlib, or nothing.
+MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd)" && echo moved)
+
+.PHONY: help book test check-site lab serve notebooks bench pins clean moved
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # The stamp is written last, so an interrupted install is done again.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt $(MOVED)
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"Python 3.11, 3.12 or 3.13 is needed; $(PYTHON) is {v[0]}.{v[1]}. Name another: make PYTHON=python3.11")'
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "$(PYTHON) lacks venv: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
 	rm -f $(READY)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt -e ".[book,test]"
-	@touch $(READY)
+	@pwd > $(READY)
+
+moved:
+	@echo "the environment was made in another folder: making it anew"
+	@rm -rf .venv
 
 book: $(READY)  ## install, run every notebook and build the site
 	$(BIN)/python -m tools.build
@@ -37,8 +45,7 @@ lab: $(READY)  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab intro.ipynb
 
 serve:  ## show the built site on this machine
-	@test -f _build/html/index.html || { echo "no site yet: make book"; exit 1; }
-	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+	@$(PYTHON) -m tools.serve $(PORT)
 
 notebooks: $(READY)  ## run every notebook again and store its text outputs
 	$(BIN)/python -m tools.notebooks

@@ -89,16 +89,22 @@ def test_an_unchanged_book_is_not_built_again(book, monkeypatch):
 def test_a_change_of_the_package_runs_the_notebooks_again(book):
     book.write("bnlib/value.txt", "package two")
     assert not build.is_current(book.root)
-    stale, advice = book.build()
+    (stale,) = book.build()
     assert "package two" in book.html("chapters/02-page.html")
-    assert stale == (
-        f"02-page.ipynb::Cell 0 ({READ_PACKAGE}): stored\npackage one\n"
-        "but now\npackage two"
+    assert stale.startswith(
+        f"chapters/02-page.ipynb::Cell 0 ({READ_PACKAGE}): stored\npackage one\n"
+        "but now\npackage two\n"
     )
-    assert "make notebooks" in advice
+    assert "make notebooks" in stale
     assert not build.is_current(book.root)
     book.write_page(code=READ_PACKAGE, printed="package two")
     assert book.build() == []
+
+
+def test_a_notebook_that_is_none_is_named(book):
+    book.write("chapters/02-page.ipynb", "<<<<<<< HEAD\n{}\n")
+    (problem,) = book.build()
+    assert problem.startswith("chapters/02-page.ipynb is no notebook: ")
 
 
 def test_of_a_verdict_line_only_the_error_may_differ(book):

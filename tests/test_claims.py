@@ -152,8 +152,10 @@ def test_its_chapter_states_it_once_in_a_numbered_environment(entry):
         if re.search(rf"^:label: {entry.id}$", environment["options"], re.MULTILINE)
         and ":nonumber:" not in environment["options"]
     ]
-    assert len(found) == 1
-    assert found[0] != "proof"
+    where = f"chapters/{entry.chapter}.ipynb"
+    needed = f"{where} needs one numbered box with :label: {entry.id}"
+    assert len(found) == 1, f"{needed}, found {len(found)}"
+    assert found[0] != "proof", needed
 
 
 def calls(entry, method):
@@ -169,12 +171,14 @@ def calls(entry, method):
 
 @each(CHECKED)
 def test_a_cell_of_its_chapter_checks_it(entry):
-    assert calls(entry, "check")
+    call = f'claims.get("{entry.id}").check(...)'
+    assert calls(entry, "check"), f"no cell of chapter {entry.chapter} has {call}"
 
 
 @each(PRINTED)
 def test_a_cell_of_its_chapter_shows_its_printed_form_failing(entry):
-    assert calls(entry, "printed_check")
+    call = f'claims.get("{entry.id}").printed_check()'
+    assert calls(entry, "printed_check"), f"chapter {entry.chapter} needs {call}"
 
 
 @each(CLAIMS)

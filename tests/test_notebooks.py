@@ -38,7 +38,8 @@ def test_every_chapter_keeps_the_rule(path, rule):
 def test_every_notebook_is_stored_as_the_tool_stores_it(path):
     notebook = notebooks.normalise(nbformat.read(path, as_version=4))
     same = notebooks.serialise(notebook).encode("utf-8") == path.read_bytes()
-    assert same, f"{path.name}: run: python -m tools.notebooks {path.name}"
+    name = path.relative_to(notebooks.ROOT)
+    assert same, f"{name}: run: python -m tools.notebooks {name}"
 
 
 def test_the_landing_page_links_every_chapter_that_is_there():

@@ -300,3 +300,15 @@ def test_recorded_units_are_found_again(monkeypatch, tmp_path):
     recorded = record.array("accuracy")[:, 2, 2]
     # On another machine two of the 450 images may tip over.
     np.testing.assert_allclose(again.array("accuracy")[:, 0, 0], recorded, atol=0.005)
+
+
+@pytest.mark.parametrize(
+    ("folder", "error", "says"),
+    [
+        ("", ValueError, "folder is empty"),
+        ("/proc/none/records", OSError, "no record can be written to /proc"),
+    ],
+)
+def test_a_folder_that_cannot_hold_the_record_is_named(folder, error, says):
+    with pytest.raises(error, match=says):
+        _records.check_target("any", folder, force=False)

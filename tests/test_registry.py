@@ -113,7 +113,7 @@ def test_a_side_that_is_no_number_is_named(side):
 def test_what_is_not_there_is_named():
     with pytest.raises(ValueError, match="no claim 'bn-rnge': did you mean bn-range"):
         get("bn-rnge")
-    with pytest.raises(ValueError, match="see all_claims"):
+    with pytest.raises(ValueError, match="no claim 'zzz': there are bn-batch"):
         get("zzz")
     with pytest.raises(ValueError, match="chapter is '99-none': give one of 02-trans"):
         all_claims(chapter="99-none")

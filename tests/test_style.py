@@ -124,9 +124,10 @@ def undocumented(module):
     return found
 
 
-def ruff(*arguments, folder=ROOT):
-    command = [sys.executable, "-m", "ruff", *arguments, str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+def ruff(*arguments, folder=ROOT, **options):
+    command = [sys.executable, "-m", "ruff", *arguments]
+    options |= {"capture_output": True, "text": True, "cwd": folder}
+    return subprocess.run(command, **options)
 
 
 @pytest.mark.parametrize("command", [("check",), ("format", "--check")], ids=" ".join)
@@ -239,6 +240,9 @@ def test_the_python_shown_on_a_page_runs(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert blocks
+    for block in blocks:
+        said = ruff("check", "--stdin-filename", "bnlib/shown.py", "-", input=block)
+        assert said.returncode == 0, said.stdout
     # In a process of its own: the example of a claim would stay registered.
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "\n".join(blocks)],

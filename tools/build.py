@@ -30,6 +30,10 @@ PAGES = (
     *("_config.yml", "_toc.yml", "references.bib", "intro.ipynb"),
     *("_ext", "_static", "chapters"),
 )
+STALE = (
+    "(If you changed the code: make notebooks. If not, this machine computes "
+    "otherwise; the site is built all the same, and make serve shows it.)"
+)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 EXECUTED = re.compile(r"(?P<page>.+): Executed notebook in (?P<seconds>[\d.]+) seconds")
 PROBLEM = re.compile(
@@ -120,12 +124,18 @@ def run_jupyter_book(root, log):
             errors="replace",
         ) as process,
     ):
-        for line in process.stdout:
-            lines.append(ANSI.sub("", line.rstrip()))
-            print(lines[-1], file=file, flush=True)
-            if match := EXECUTED.match(lines[-1]):
-                page = Path(match["page"]).relative_to(root)
-                print(f"  {page}: {float(match['seconds']):.1f} s", flush=True)
+        try:
+            for line in process.stdout:
+                lines.append(ANSI.sub("", line.rstrip()))
+                print(lines[-1], file=file, flush=True)
+                if match := EXECUTED.match(lines[-1]):
+                    page = Path(match["page"]).relative_to(root)
+                    print(f"  {page}: {float(match['seconds']):.1f} s", flush=True)
+        except KeyboardInterrupt:
+            # Or it would go on, beside the next build in the same folder.
+            process.terminate()
+            process.wait()
+            raise
     return process.returncode, lines
 
 
@@ -197,7 +207,7 @@ def problems_of_build(root, code, lines):
     problems = {}
     for i, line in enumerate(lines):
         if problem := explain(root, line):
-            if problem.endswith(":"):
+            if problem.endswith(":") and "" in lines[i:]:
                 # A traceback follows, up to an empty line.
                 problem += f"\n    {lines[lines.index('', i) - 1]}"
             problems[problem] = None
@@ -207,6 +217,20 @@ def problems_of_build(root, code, lines):
         tail = "\n    ".join(crash)
         return [f"jupyter-book ended with exit code {code}:\n    {tail}"]
     return list(problems)
+
+
+def unreadable_notebooks(root):
+    """List the notebooks that are none, as after a merge gone wrong."""
+    problems = []
+    for name in parse_toc_yaml(root / "_toc.yml"):
+        path = root / f"{name}.ipynb"
+        try:
+            if path.is_file():
+                nbformat.read(path, as_version=4)
+        except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+            reason = str(error).partition("\n")[0][:200]
+            problems.append(f"{name}.ipynb is no notebook: {reason}")
+    return problems
 
 
 def with_outputs(root, notebook):
@@ -234,13 +258,9 @@ def stale_outputs(root):
             except KeyError:
                 name = path.relative_to(root)
                 return [f"{name}: no run of it is kept: run make book again"]
-            stale += notebooks.stale_outputs(path.name, stored, executed)
-    if stale:
-        stale.append(
-            "If you changed the code: make notebooks. If not, this machine computes "
-            "otherwise; the site is whole all the same, and make serve shows it."
-        )
-    return stale
+            name = path.relative_to(root)
+            stale += notebooks.stale_outputs(name, stored, executed)
+    return [f"{each}\n{STALE}" for each in stale]
 
 
 def build(root=ROOT):
@@ -260,6 +280,8 @@ def build(root=ROOT):
     root = Path(root).resolve()
     folder = root / "_build"
     stamp = folder / "site.json"
+    if problems := unreadable_notebooks(root):
+        return problems
     before = fingerprint(root)
     if not is_current(root):
         print("running the notebooks and writing the pages", flush=True)
@@ -281,7 +303,11 @@ def build(root=ROOT):
 
 def main():
     start = time.perf_counter()
-    problems = build()
+    try:
+        problems = build()
+    except KeyboardInterrupt:
+        print("\ninterrupted: make book begins the pages anew", file=sys.stderr)
+        return 130
     seconds = time.perf_counter() - start
     for problem in problems:
         print(f"\n{problem}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """The tree's own files, and how one is written."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 #: Folders that tools fill; they are never under a name of ours.
@@ -51,4 +52,6 @@ def write_whole(path, content):
         beside.write_bytes(data)
         os.replace(beside, path)
     finally:
-        beside.unlink(missing_ok=True)
+        # What stopped the writing may stop this too, and is the one to report.
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)

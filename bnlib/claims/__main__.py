@@ -24,7 +24,7 @@ def main(arguments=None):
     if given.seed < 0:
         parser.error(f"--seed is {given.seed}: give at least 0")
     try:
-        claims = [get(id) for id in given.ids] or all_claims()
+        claims = [get(id) for id in dict.fromkeys(given.ids)] or all_claims()
     except ValueError as error:
         parser.error(str(error))
     seeds = range(given.seed, given.seed + given.instances)

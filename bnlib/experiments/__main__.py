@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def main(arguments=None):
             folder=options.folder,
             force=options.force,
         )
-    except (ValueError, FileExistsError, NotADirectoryError) as error:
+    except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     try:
@@ -54,7 +55,7 @@ def main(arguments=None):
         return 130
     print("\n".join(_summary(record, list(prepared.experiment.sweep))))
     if prepared.folder is not None:
-        print(f"wrote {prepared.folder}/{record.id}.json")
+        print(f"wrote {Path(prepared.folder) / record.id}.json")
     return 0
 
 

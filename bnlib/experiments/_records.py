@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -149,15 +150,29 @@ def to_json(record):
 
 
 def check_target(id, folder, force):
-    """Refuse a folder that is none, and a record that is there without `force`."""
+    """Refuse a folder that cannot hold the record, and, without `force`, another."""
+    if not str(folder):
+        raise ValueError("folder is empty: name the folder for the record")
     path = Path(folder) / f"{id}.json"
     if path.parent.exists() and not path.parent.is_dir():
         raise NotADirectoryError(f"{folder} is no folder; a record needs one")
     if path.exists() and not force:
         raise FileExistsError(
-            f"there is a record {path} already: replace it with --force "
-            "(force=True), or write elsewhere with --folder (folder=...)"
+            f"there is a record {path} ({_scale_of(path)} scale) already: replace it "
+            "with --force (force=True), or write elsewhere with --folder (folder=...)"
         )
+    there = next(each for each in path.absolute().parents if each.exists())
+    try:
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise OSError(f"no record can be written to {folder}: {error}") from None
+
+
+def _scale_of(path):
+    try:
+        return load_record(path.stem, path.parent).scale
+    except ValueError:
+        return "unknown"
 
 
 def write_record(record, folder, force):
