@@ -11,7 +11,7 @@ READY := .venv/.ready
 
 # An environment holds the path it was made at: one that was copied or moved would
 # run the original's bnlib, or nothing.
-MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd)" && echo moved)
+MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd -P)" && echo moved)
 
 .PHONY: help book test check-site lab serve notebooks bench pins clean moved
 
@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt $(MOVED)
 	rm -f $(READY)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt -e ".[book,test]"
-	@pwd > $(READY)
+	@pwd -P > $(READY)
 
 moved:
 	@echo "the environment was made in another folder: making it anew"

@@ -27,13 +27,24 @@ def test_an_iterate_of_length_g_stands_for_the_vector_of_that_length(problem):
     np.testing.assert_array_equal(trace.w, [w])
 
 
-def test_recording_and_the_callback_are_off_the_clock(problem):
-    def slow(step, w, value):
-        time.sleep(0.05)
+def test_recording_and_the_callback_are_off_the_clock(problem, monkeypatch):
+    now = 0.0
+    exact_gradient, exact_value = problem.gradient, problem.value
 
-    trace = bnlib.optim.gradient_descent(problem, np.ones(4), steps=4, callback=slow)
-    assert 0 < trace.seconds[-1] < 0.05
-    assert (np.diff(trace.seconds) >= 0).all()
+    def taking(seconds, function):
+        def timed(*arguments):
+            nonlocal now
+            now += seconds
+            return function(*arguments)
+
+        return timed
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    monkeypatch.setattr(problem, "gradient", taking(1.0, exact_gradient))
+    monkeypatch.setattr(problem, "value", taking(100.0, exact_value))
+    slow = taking(1000.0, lambda step, w, value: False)
+    trace = bnlib.optim.gradient_descent(problem, np.ones(4), steps=3, callback=slow)
+    np.testing.assert_array_equal(trace.seconds, [1.0, 2.0, 3.0, 4.0])
 
 
 def test_a_problem_without_s_has_euclidean_lengths():
