@@ -56,3 +56,57 @@ def use_style():
         from matplotlib_inline.backend_inline import set_matplotlib_formats
 
         set_matplotlib_formats("retina")
+
+
+def draw_graph(ax, places, arrows):
+    """Draw a graph: names in circles, and labelled arrows between them.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Loses its frame; its limits are set around the nodes.
+    places : dict of str to (x, y)
+        The nodes, by the text that stands in them.
+    arrows : iterable of (start, end, label)
+        Names of two nodes, and the text on the arrow. An arrow
+        labelled "0" is dotted.
+
+    Raises
+    ------
+    ValueError
+        If an arrow names a node that has no place.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> fig, ax = plt.subplots()
+    >>> draw_graph(ax, {"x": (0, 0), "y": (1, 0)}, [("x", "y", "2x")])
+    >>> [text.get_text() for text in ax.texts]
+    ['', '2x', 'x', 'y']
+    """
+    arrows = list(arrows)
+    for name in (name for start, end, _ in arrows for name in (start, end)):
+        if name not in places:
+            raise ValueError(f"no place for {name!r}: give one of {', '.join(places)}")
+    for start, end, label in arrows:
+        (x0, y0), (x1, y1) = places[start], places[end]
+        style = {
+            "arrowstyle": "-|>",
+            "color": COLORS[4] if label == "0" else COLORS[0],
+            "linestyle": ":" if label == "0" else "-",
+            "linewidth": 1.5,
+            "shrinkA": 15,
+            "shrinkB": 15,
+        }
+        ax.annotate("", (x1, y1), (x0, y0), arrowprops=style)
+        box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "linewidth": 0}
+        # Off the middle, where arrows that cross tend to meet.
+        beside = (x0 + 0.4 * (x1 - x0), y0 + 0.4 * (y1 - y0))
+        ax.text(*beside, label, ha="center", va="center", fontsize=12, bbox=box)
+    circle = {"boxstyle": "circle,pad=0.3", "facecolor": "white"}
+    for name, place in places.items():
+        ax.text(*place, name, ha="center", va="center", fontsize=13, bbox=circle)
+    across, up = zip(*places.values())
+    ax.set_xlim(min(across) - 0.5, max(across) + 0.5)
+    ax.set_ylim(min(up) - 0.5, max(up) + 0.5)
+    ax.axis("off")

@@ -1,4 +1,4 @@
-"""The package as a whole: lazy, complete, one version; and the figures' style."""
+"""The package as a whole: lazy, complete, one version."""
 
 import pkgutil
 import subprocess
@@ -6,12 +6,10 @@ import sys
 import tomllib
 from pathlib import Path
 
-import matplotlib as mpl
 import pytest
-from matplotlib.colors import to_rgb
 
 import bnlib
-from bnlib import _EXPORTS, plotting
+from bnlib import _EXPORTS
 
 ROOT = Path(__file__).resolve().parent.parent
 SUBMODULES = [
@@ -84,63 +82,3 @@ def test_a_star_import_gives_every_public_name():
 def test_the_version_is_that_of_the_project_file():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert bnlib.__version__ == project["project"]["version"]
-
-
-# The figures' style.
-
-
-@pytest.fixture
-def own_style():
-    with mpl.rc_context():
-        yield
-
-
-def contrast_on_white(color):
-    linear = [
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-        for c in to_rgb(color)
-    ]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return 1.05 / (luminance + 0.05)
-
-
-@pytest.mark.parametrize("color", plotting.COLORS)
-def test_every_line_colour_stands_out_from_white(color):
-    assert contrast_on_white(color) >= 3
-
-
-def test_lines_differ_in_dashes_as_well_as_in_colour(own_style):
-    plotting.use_style()
-    lines = list(mpl.rcParams["axes.prop_cycle"])
-    assert len(lines) >= 6
-    assert len({line["color"] for line in lines}) == len(lines)
-    assert len({str(line["linestyle"]) for line in lines}) == len(lines)
-
-
-def test_the_style_draws_a_figure(own_style):
-    from matplotlib.figure import Figure
-
-    plotting.use_style()
-    figure = Figure()
-    ax = figure.subplots()
-    for _ in plotting.COLORS:
-        ax.plot([0, 1], [0, 1])
-    figure.draw_without_rendering()
-    assert figure.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
-
-
-def test_the_style_needs_no_notebook(own_style, monkeypatch):
-    monkeypatch.setitem(sys.modules, "IPython", None)
-    plotting.use_style()
-    assert mpl.rcParams["image.cmap"] == plotting.COLORMAP
-
-
-def test_in_a_notebook_figures_are_drawn_sharp(own_style, monkeypatch):
-    import IPython
-    from matplotlib_inline import backend_inline
-
-    formats = []
-    monkeypatch.setattr(IPython, "get_ipython", lambda: object())
-    monkeypatch.setattr(backend_inline, "set_matplotlib_formats", formats.append)
-    plotting.use_style()
-    assert formats == ["retina"]
