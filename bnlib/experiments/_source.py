@@ -8,9 +8,11 @@ from functools import cache
 
 from bnlib.experiments._files import PACKAGE
 
-# They compute no result: a record read, drawn or claimed otherwise is the same.
+# They compute no result: a record read, drawn or claimed otherwise is the same, and
+# of the data a run keeps the checksums.
 _LEFT_OUT = {
     "claims",
+    "data",
     "records",
     "plotting.py",
     "experiments/__init__.py",
@@ -22,10 +24,10 @@ _LEFT_OUT = {
 def source_hash(function):
     """SHA-256 of the code of bnlib that the results of `function` depend on.
 
-    It covers every module but those that only show results and those of other
-    experiments: an import graph would miss what loads lazily, and a unit
-    computed twice costs less than a wrong one kept. Comments, docstrings and
-    layout do not count.
+    It covers every module but those that only show results, those of other
+    experiments and those that load data: an import graph would miss what loads
+    lazily, and a unit computed twice costs less than a wrong one kept. Comments,
+    docstrings and layout do not count.
 
     Parameters
     ----------
