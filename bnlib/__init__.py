@@ -17,6 +17,8 @@ _EXPORTS = {
     "batch_norm_backward_steps": "transform",
     "batch_norm_inference": "transform",
     "RunningStatistics": "statistics",
+    "fold": "folding",
+    "recalibrate": "recalibration",
 }
 _SUBMODULES = sorted(
     module.name

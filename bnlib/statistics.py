@@ -210,6 +210,7 @@ class RunningStatistics:
         TypeError, ValueError
             If the batch does not fit; the statistics then stay as they were.
         """
+        _arrays.check_momentum(self.momentum)
         first = self.num_batches == 0
         state = {"mean": None if first else self.mean}
         xp = _arrays.namespace(x=x, optional=state)
@@ -311,7 +312,7 @@ def convert_momentum(value, source="keras", target="torch"):
     0.25
     """
     for name, framework in (("source", source), ("target", target)):
-        if framework not in _MOMENTUM_WEIGHS_BATCH:
+        if framework not in list(_MOMENTUM_WEIGHS_BATCH):
             raise ValueError(
                 f"{name} is {framework!r}: give one of "
                 f"{', '.join(_MOMENTUM_WEIGHS_BATCH)}"

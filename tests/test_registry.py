@@ -104,6 +104,13 @@ def test_both_sides_may_be_tensors_in_a_graph():
     assert Check(side, side.detach(), "==", allowed=0.0).holds
 
 
+def test_a_side_that_changes_later_leaves_the_verdict_as_it_was():
+    buffer = np.ones(3)
+    check = Check(buffer, 1.0, "==", allowed=0.0)
+    buffer += 1
+    assert check.holds
+
+
 @pytest.mark.parametrize("side", ["one", None, [[1.0], [1.0, 2.0]]])
 def test_a_side_that_is_no_number_is_named(side):
     with pytest.raises(TypeError, match=r"right is .*: give a number or an array"):

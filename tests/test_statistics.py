@@ -326,6 +326,14 @@ def test_a_momentum_out_of_range_is_named(momentum):
         convert_momentum(momentum)
 
 
+def test_a_momentum_set_to_nonsense_later_is_named_and_changes_nothing():
+    running = RunningStatistics(3)
+    running.momentum = 1.5
+    with pytest.raises(ValueError, match=r"momentum is 1\.5"):
+        running.update(random(5, 3))
+    assert (running.mean.tolist(), running.num_batches) == ([0.0] * 3, 0)
+
+
 def test_the_first_batch_of_an_average_counts_whole():
     assert [averaging_share(None, n) for n in range(3)] == [1, 1 / 2, 1 / 3]
     assert averaging_share(0.25, 7) == 0.25
@@ -364,6 +372,8 @@ def test_an_unknown_framework_is_named():
         ValueError, match=r"source is 'caffe': give one of torch, keras"
     ):
         convert_momentum(0.9, "caffe")
+    with pytest.raises(ValueError, match=r"source is \['keras'\]: give one of"):
+        convert_momentum(0.9, ["keras"])
     with pytest.raises(ValueError, match="target is None"):
         convert_momentum(0.9, target=None)
     with pytest.raises(TypeError, match=r"value is '0\.9': give a number"):

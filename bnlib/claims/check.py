@@ -110,7 +110,8 @@ def _plain(name, side):
         side = side.detach().double().cpu().numpy()
     try:
         if side is not None:  # which NumPy would take for NaN
-            return np.asarray(side, dtype=np.float64)
+            # A copy: a buffer that changes later must not change the verdict.
+            return np.array(side, dtype=np.float64)
     except (TypeError, ValueError):
         pass
     raise TypeError(f"{name} is {side!r}: give a number or an array")
