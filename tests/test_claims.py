@@ -158,15 +158,21 @@ def test_its_chapter_states_it_once_in_a_numbered_environment(entry):
     assert found[0] != "proof", needed
 
 
+LOOP = re.compile(r"^for name in \(([^)]*)\):\n((?:    .*\n?)+)", re.MULTILINE)
+
+
 def calls(entry, method):
-    """Say whether a cell of the chapter gets the claim and calls its method."""
-    got = f'claims.get("{entry.id}")'
-    uses = [
-        use.partition("claims.get(")[0]
-        for source in sources(entry, "code")
-        for use in source.split(got)[1:]
-    ]
-    return any(f".{method}(" in use for use in uses)
+    """Say whether a cell of the chapter gets the claim and calls its method.
+
+    Either by its id, or in a loop over ids: ``for name in ("this", "that"):``.
+    """
+    uses = []
+    for source in sources(entry, "code"):
+        uses += source.split(f'claims.get("{entry.id}")')[1:]
+        for ids, body in LOOP.findall(source):
+            if f'"{entry.id}"' in ids:
+                uses += body.split("claims.get(name)")[1:]
+    return any(f".{method}(" in use.partition("claims.get(")[0] for use in uses)
 
 
 @each(CHECKED)

@@ -85,8 +85,9 @@ def _radial(rng, share):
 @chapter_claim(
     id="scale-orthogonal-eps",
     source="book",
-    statement=r"For a unit $x=Xw+b\mathbf 1$ behind batch normalization, and any "
-    r"$\epsilon\ge0$: $\langle\nabla_w\ell,w\rangle=\frac\epsilon{\sigma^2+\epsilon}\,"
+    statement=r"For a unit $x=Xw+b\mathbf 1$ behind batch normalization, "
+    r"$\epsilon\ge0$ and $\sigma^2+\epsilon>0$: "
+    r"$\langle\nabla_w\ell,w\rangle=\frac\epsilon{\sigma^2+\epsilon}\,"
     r"\gamma\,\frac{\partial\ell}{\partial\gamma}$ and $\partial\ell/\partial b=0$.",
 )
 def scale_orthogonal_eps(rng):

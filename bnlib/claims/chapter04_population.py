@@ -75,10 +75,6 @@ def _mean_of_means(batches, correction):
     return Check(missed, correction(sizes, means), "==", allowed=1e-12, scale=natural)
 
 
-def _covariance(sizes, means):
-    return (sizes * means).mean() / sizes.mean() - means.mean()
-
-
 @chapter_claim(
     id="inf-mean",
     kind="theorem",
@@ -150,8 +146,8 @@ def _every_batch(rng, factor):
     statement=r"For $m\ge2$ identically distributed values of average pairwise "
     r"covariance $\bar c$, $\frac m{m-1}\mathbb E_B[\sigma_B^2]="
     r"\mathrm{Var}[x]-\bar c$. So the correction is exact if and only if "
-    r"$\bar c=0$, as for independent values; $m$ of $N$ values without replacement "
-    r"give $\frac N{N-1}$ times their variance.",
+    r"$\bar c=0$, as for independent values; $m$ of $M$ values without replacement "
+    r"give $\frac M{M-1}$ times their variance.",
     printed=r"$\mathrm{Var}[x]=\frac m{m-1}E_B[\sigma_B^2]$, with no word on how the "
     "values of a batch depend on each other.",
     printed_in="wikipedia-bn",

@@ -77,7 +77,8 @@ def _moments_of_average(rng, power):
     kind="theorem",
     verdict="holds",
     source="book",
-    statement=r"For independent $b_s$ of one law: "
+    statement=r"For $0<\alpha\le1$ and independent $b_s$ of one law with finite "
+    "variance: "
     r"$\mathbb E[r_t]-\mathbb E[b]=(1-\alpha)^t(r_0-\mathbb E[b])$ and "
     r"$\mathrm{Var}[r_t]=\frac{\alpha}{2-\alpha}\big(1-(1-\alpha)^{2t}\big)"
     r"\mathrm{Var}[b]$. In the long run it is as noisy as a plain average of "

@@ -26,10 +26,15 @@ def _three_layers(rng):
 
 
 def _recalibrated(rng, method):
-    """Each layer's buffers, against the statistics of its input over all data."""
+    """Each layer's buffers, against the statistics of its input over all data.
+
+    And those of the first layer after one pass.
+    """
     network, x, batches = _three_layers(rng)
+    quick = recalibrate(copy.deepcopy(network), list(batches), method="one_pass")
     network = recalibrate(network, list(batches), method=method).eval()
-    checks, h = [], x
+    first, h = network[0](x).var(dim=0, correction=0), x
+    checks = [Check(quick[1].running_var, first, "==", allowed=1e-12)]
     with torch.no_grad():
         whole = copy.deepcopy(network).train()(x)
         for layer in network:
@@ -46,9 +51,11 @@ def _recalibrated(rng, method):
     kind="theorem",
     verdict="holds",
     source="book",
-    statement="Sequential recalibration, layer after layer with those below in eval "
-    "mode, gives every BN layer the mean and variance of its own input over the whole "
-    "set, for any split into batches; eval mode then gives what training mode gives "
+    statement="Take a network that runs each BN layer once and whose other layers "
+    "treat every example by itself, alike in both modes (no dropout). Sequential "
+    "recalibration goes layer after layer, with those below in evaluation mode. It "
+    "gives every BN layer the mean and variance of its own input over the whole set, "
+    "for any split into batches. Evaluation mode then gives what training mode gives "
     "on the whole set as one batch. One pass in training mode is sure to be right for "
     "the first BN layer alone.",
 )
@@ -82,11 +89,13 @@ def _averaged(rng, too_large):
     kind="theorem",
     verdict="holds",
     source="book",
-    statement=r"For weights $w_k$ of a unit in shares $p_k$, and their average "
-    r"$\bar w$: $\sum_kp_k\mathbb E[w_k^\top x]=\mathbb E[\bar w^\top x]$, but "
+    statement=r"For weights $w_k$ of a unit in shares $p_k\ge0$ that sum to 1, and "
+    r"their average $\bar w=\sum_kp_kw_k$: "
+    r"$\sum_kp_k\mathbb E[w_k^\top x]=\mathbb E[\bar w^\top x]$, but "
     r"$\sum_kp_k\mathrm{Var}[w_k^\top x]=\mathrm{Var}[\bar w^\top x]"
     r"+\sum_kp_k\mathrm{Var}[(w_k-\bar w)^\top x]$. Averaged means are right; averaged "
-    "variances are too large.",
+    r"variances are never too small, and too large unless every "
+    r"$(w_k-\bar w)^\top x$ is constant.",
 )
 def inf_average(rng):
     return _averaged(rng, too_large=1)

@@ -202,7 +202,9 @@ def outside(size, kernel, padding):
 
 
 def _fold_following(rng, missed):
-    """BN folded into the convolution after it, position by position."""
+    """BN folded into the convolution after it, position by position, and into a
+    linear layer.
+    """
     channels, kernel, padding = 2, 3, int(rng.integers(1, 3))
     bn = stored(rng, nn.BatchNorm2d(channels, dtype=torch.float64))
     a, b = slope_and_shift(bn)
@@ -211,7 +213,9 @@ def _fold_following(rng, missed):
     taps = np.einsum("ocij,c->oij", weight.numpy(), b.numpy())
     merged = bias + torch.from_numpy(taps.sum(axis=(1, 2)))
     expected = np.einsum("yxij,oij->oyx", outside(6, kernel, padding), taps)
-    checks = []
+    flat, matrix = tensor(rng, 5, channels), weight[:, :, 0, 0]
+    linear = flat @ (matrix * a).T + bias + matrix @ b
+    checks = [Check(linear, (a * flat + b) @ matrix.T + bias, "==", allowed=1e-11)]
     for mode, miss in (("constant", missed * expected), ("circular", 0 * expected)):
         folded, true = (
             nn.functional.conv2d(nn.functional.pad(v, [padding] * 4, mode), w, c)
@@ -231,9 +235,10 @@ def _fold_following(rng, missed):
     verdict="holds",
     source="book",
     statement=r"BN folded into the layer after it, $W'=W\,\mathrm{diag}(a)$ and "
-    r"$c'=c+\sum_kW_kb$ over the taps $k$, is exact for a linear layer and for "
-    "a convolution without zero padding. With zero padding it exceeds the true "
-    r"output by $\sum_kW_kb$ over the taps that lie in the padding.",
+    r"$c'=c+\sum_kW_kb$ over the taps $k$, is exact for a linear layer, and for "
+    "a convolution whose padding, if any, copies inputs (circular, reflecting, "
+    "replicating). With zero padding it exceeds the true output by "
+    r"$\sum_kW_kb$ over the taps that lie in the padding.",
 )
 def fold_following(rng):
     return _fold_following(rng, missed=1)
