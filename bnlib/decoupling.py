@@ -2,10 +2,10 @@
 
 import math
 
-from bnlib import _arrays
+from bnlib import _arrays, _rays
 
 
-class LeastSquares:
+class LeastSquares(_rays.RayProblem):
     """The least squares problem f(w) = mean((y - X w)^2).
 
     With ``S = X^T X / n`` and ``u = -X^T y / n`` it is
@@ -63,7 +63,7 @@ class LeastSquares:
         for name, array in (("X", X), ("y", y)):
             if not bool(xp.all(xp.isfinite(array))):
                 raise ValueError(f"{name} has values that are not finite")
-        X, y = (_arrays.widen(_arrays.detached(array)) for array in (X, y))
+        X, y = (_rays.double(array) for array in (X, y))
         self.dim = X.shape[1]
         with _arrays.silently():
             self.S = X.T @ X / len(X)
@@ -80,51 +80,46 @@ class LeastSquares:
         residual = y - X @ self.best
         self.least = float(residual @ residual) / len(X)
 
-    def value(self, w):
-        """Return f(w), a float.
+    @property
+    def lambda_1(self):
+        """u.S^+ u, the mean square of what the best fit explains."""
+        return float(self.best @ (self.S @ self.best))
 
-        Parameters
-        ----------
-        w : array, shape (d,)
+    def _ray(self, w):
+        return _Ray(self, w)
 
-        Raises
-        ------
-        TypeError, ValueError
-            If w does not fit the problem; the same for the other methods.
-        """
-        return self.least + self._square(self._offset(w))
 
-    def gradient(self, w):
-        """Return the gradient at w, shape (d,)."""
-        return 2 * (self.S @ self._offset(w))
+class _Ray:
+    """The problem along a ray, about its minimiser."""
 
-    def norm(self, w):
-        """Return |w|_S, the root of w.S w: the length that BN divides by.
+    def __init__(self, problem, w):
+        self._problem = problem
+        self.w, self.Sw = w, problem.S @ w
+        self.uw = float(problem.u @ w)
+        self.norm = _rays.s_norm(w, self.Sw)
 
-        For centred X it is the standard deviation of the pre-activation X w.
-        """
-        _arrays.check_vector("w", w, self.S, self.dim)
-        return self._square(_arrays.widen(w)) ** 0.5
+    def value(self, scale=1.0):
+        offset = self._offset(scale)
+        square = float(offset @ (self._problem.S @ offset))
+        return self._problem.least + max(square, 0.0)
 
-    def rho(self, w):
-        """Return the Rayleigh quotient -(u.w)^2 / |w|_S^2.
+    def slope(self, scale=1.0):
+        return 2 * float(self.Sw @ self._offset(scale))
 
-        It is the least value along the line through w, less mean(y^2), and the
-        same for every multiple of w.
+    def moments(self, scale=1.0):
+        return _rays.Moments(self.slope(scale), 2 * self.norm * self.norm, 2.0, 2.0)
 
-        Raises
-        ------
-        ValueError
-            Also where |w|_S is 0.
-        """
-        norm = self.norm(w)
-        if norm == 0:
-            raise ValueError("|w|_S is 0: rho is not defined there")
-        return -((float(self.u @ _arrays.widen(w)) / norm) ** 2)
+    def gradient(self, scale=1.0):
+        return 2 * (self._problem.S @ self._offset(scale))
 
-    def _offset(self, w):
-        _arrays.check_vector("w", w, self.S, self.dim)
-        return _arrays.widen(w) - self.best
+    def along(self, other, scale=1.0):
+        return 2 * float(other.Sw @ self._offset(scale))
 
-    def _square(self, vector):
-        return max(float(vector @ (self.S @ vector)), 0.0)
+    def inner(self, other):
+        return float(self.Sw @ other.w)
+
+    def minus(self, step, other):
+        return _Ray(self._problem, self.w - step * other.w)
+
+    def _offset(self, scale):
+        return scale * self.w - self._problem.best

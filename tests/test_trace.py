@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bnlib
-from bnlib.optim import _Recorder
+from bnlib.optim._trace import Recorder
 
 
 @pytest.fixture
@@ -17,19 +17,20 @@ def problem():
 
 def test_an_iterate_of_length_g_stands_for_the_vector_of_that_length(problem):
     w, g = np.array([1.0, -2.0, 0.5, 3.0]), 0.25
-    recorder = _Recorder(problem, tol=0.0, callback=None)
-    recorder.record(w, grad_norm=1.0, g=g)
+    recorder = Recorder(tol=0.0, callback=None)
+    recorder.record(problem.ray(w), np.array([3.0, 0.0, 4.0, 0.0]), g=g)
     trace = recorder.trace("steps")
     expected = g * w / np.sqrt(w @ problem.S @ w)
     np.testing.assert_allclose(trace.solution, expected, rtol=1e-13)
     assert trace.values[0] == pytest.approx(problem.value(expected), rel=1e-13)
-    assert (trace.g[0], trace.n_iter) == (g, 0)
+    assert (trace.g[0], trace.grad_norms[0], trace.n_iter) == (g, 5.0, 0)
     np.testing.assert_array_equal(trace.w, [w])
 
 
 def test_recording_and_the_callback_are_off_the_clock(problem, monkeypatch):
     now = 0.0
-    exact_gradient, exact_value = problem.gradient, problem.value
+    ray = type(problem.ray(np.ones(4)))
+    exact_gradient, exact_value = ray.gradient, ray.value
 
     def taking(seconds, function):
         def timed(*arguments):
@@ -40,8 +41,8 @@ def test_recording_and_the_callback_are_off_the_clock(problem, monkeypatch):
         return timed
 
     monkeypatch.setattr(time, "perf_counter", lambda: now)
-    monkeypatch.setattr(problem, "gradient", taking(1.0, exact_gradient))
-    monkeypatch.setattr(problem, "value", taking(100.0, exact_value))
+    monkeypatch.setattr(ray, "gradient", taking(1.0, exact_gradient))
+    monkeypatch.setattr(ray, "value", taking(100.0, exact_value))
     slow = taking(1000.0, lambda step, w, value: False)
     trace = bnlib.optim.gradient_descent(problem, np.ones(4), steps=3, callback=slow)
     np.testing.assert_array_equal(trace.seconds, [1.0, 2.0, 3.0, 4.0])

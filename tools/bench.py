@@ -1,8 +1,8 @@
-"""Time bnlib's batch normalization against torch's own, in one interleaved run.
+"""Time GDNP, and bnlib's batch normalization against torch's own.
 
-``python -m tools.bench [--rounds N] [--threads N]``. Both are called in turn, so
-that a disturbance of the machine meets both; medians are compared. A row whose
-own times of torch scatter by more than a fifth is marked as noisy.
+``python -m tools.bench [--rounds N] [--threads N]``. What is compared is called in
+turn, so that a disturbance of the machine meets all; medians are compared. A row
+whose own times of torch scatter by more than a fifth is marked as noisy.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import time
 import torch
 
 from bnlib.functional import batch_norm
+from tools import bench_gdnp
 
 SHAPES = ((32, 64), (4096, 512), (32768, 64), (32, 64, 28, 28), (128, 256, 7, 7))
 
@@ -55,12 +56,13 @@ def at_least(least):
 
 
 def main(arguments=None):
-    """Print one row a shape: times, and how many times torch's they are."""
+    """Print GDNP's rates, then a row a shape: times, and how many times torch's."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
     parser.add_argument("--rounds", type=at_least(2), default=15)
     parser.add_argument("--threads", type=at_least(1), default=1)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
+    bench_gdnp.report(given.rounds)
     print(f"float32, torch {torch.__version__}, {given.threads} thread(s), medians of")
     print(f"{given.rounds} rounds; ratio: bnlib's time over torch's\n")
     print(

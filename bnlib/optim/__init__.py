@@ -1,0 +1,21 @@
+"""Optimisers on one problem interface, with one trace of what they did."""
+
+from bnlib.optim._descent import accelerated_gradient, gradient_descent
+from bnlib.optim._gdnp import gdnp
+from bnlib.optim._lbfgs import lbfgs
+from bnlib.optim._normalised import bn_gradient_descent, wn_gradient_descent
+from bnlib.optim._problem import NormalisedProblem, Problem, Ray
+from bnlib.optim._trace import Trace
+
+__all__ = [
+    "NormalisedProblem",
+    "Problem",
+    "Ray",
+    "Trace",
+    "accelerated_gradient",
+    "bn_gradient_descent",
+    "gdnp",
+    "gradient_descent",
+    "lbfgs",
+    "wn_gradient_descent",
+]
