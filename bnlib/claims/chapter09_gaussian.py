@@ -1,0 +1,320 @@
+"""The claims of chapter 09 on the problem: Gaussian halfspaces and their gradient."""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy import optimize
+
+from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
+from bnlib.halfspaces import GaussianHalfspace
+
+chapter_claim = functools.partial(
+    claim, chapter="09-gdnp-halfspaces", kind="theorem", source="kohler2019"
+)
+
+#: The losses in torch's own functions, by bnlib's names.
+PHI = {
+    "logistic": torch.nn.functional.softplus,
+    "shifted_sigmoid": lambda t: torch.sigmoid(t - 1),
+    "pseudo_huber": lambda t: torch.sqrt(1 + (1 + t) ** 2) - 1,
+}
+# The trapezoidal rule: for smooth functions of a normal variable it converges
+# faster than any power of the spacing.
+NODES = torch.linspace(-10, 10, 1201, dtype=torch.float64)
+WEIGHTS = torch.exp(-(NODES**2) / 2) / np.sqrt(2 * np.pi) * (NODES[1] - NODES[0])
+
+
+class Gaussian(NamedTuple):
+    """z ~ N(u, S - u u^T), differentiated by torch: Stein's lemma is not used."""
+
+    u: torch.Tensor
+    S: torch.Tensor
+    loss: str
+    mu: float
+    L: float
+
+    @property
+    def ours(self):
+        """bnlib's problem."""
+        return GaussianHalfspace(self.u.numpy(), self.S.numpy(), self.loss)
+
+    @property
+    def best(self):
+        """S^-1 u."""
+        return torch.linalg.solve(self.S, self.u)
+
+    @property
+    def lambda_1(self):
+        return float(self.u @ self.best)
+
+    def norm(self, w):
+        return torch.sqrt(w @ self.S @ w)
+
+    def rho(self, w):
+        return -((self.u @ w) ** 2) / (w @ self.S @ w)
+
+    def value(self, w, covariance=None):
+        """E phi(z.w) by the trapezoidal rule for the number z.w."""
+        if covariance is None:
+            covariance = self.S - torch.outer(self.u, self.u)
+        t = self.u @ w + torch.sqrt(w @ covariance @ w) * NODES
+        return WEIGHTS @ PHI[self.loss](t)
+
+    def normalised(self, w, g):
+        """f at the length g and the direction w."""
+        spread = torch.sqrt(w @ self.S @ w - (self.u @ w) ** 2)
+        t = g * (self.u @ w + spread * NODES) / self.norm(w)
+        return WEIGHTS @ PHI[self.loss](t)
+
+
+def gradient(function, w):
+    """The gradient by automatic differentiation."""
+    leaf = w.clone().requires_grad_()
+    return torch.autograd.grad(function(leaf), leaf)[0]
+
+
+def random_gaussian(rng, losses=tuple(PHI), condition=None):
+    """A problem of three to ten dimensions."""
+    d = int(rng.integers(3, 11))
+    condition = 10 ** rng.uniform(0.2, 1.3) if condition is None else condition
+    eigenvalues = np.concatenate(
+        [[1 / condition, 1], rng.uniform(1 / condition, 1, d - 2)]
+    )
+    basis, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    S = (basis * (eigenvalues * rng.uniform(0.5, 3))) @ basis.T
+    S = (S + S.T) / 2
+    u = S @ rng.standard_normal(d)
+    u *= np.sqrt(rng.uniform(0.1, 0.8) / (u @ np.linalg.solve(S, u)))
+    mu, *_, L = np.linalg.eigvalsh(S)
+    return Gaussian(
+        torch.from_numpy(u), torch.from_numpy(S), str(rng.choice(losses)), mu, L
+    )
+
+
+def random_direction(rng, problem):
+    """A direction of any Euclidean length, and a length g of either sign."""
+    w = torch.from_numpy(rng.standard_normal(len(problem.u)) * 10 ** rng.uniform(-1, 1))
+    return w, float(rng.choice([-1, 1]) * rng.uniform(0.3, 2))
+
+
+def _labelled(rng, covariance_of):
+    """Moments of z = -y x over a finite set of inputs and labels of size 1."""
+    n, d = int(rng.integers(10, 40)), int(rng.integers(2, 6))
+    X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) + rng.standard_normal(
+        d
+    )
+    y = rng.choice([-1.0, 1.0], n)
+    Z = -y[:, None] * X
+    u, S = Z.mean(axis=0), X.T @ X / n
+    covariance = np.cov(Z.T, bias=True)
+    ratio = np.linalg.det(covariance) / np.linalg.det(S)
+    return Check.worst(
+        Check(covariance_of(S, u), covariance, "==", allowed=1e-10),
+        Check(1 - u @ np.linalg.solve(S, u), ratio, "==", allowed=1e-8, scale=1),
+    )
+
+
+@chapter_claim(
+    id="k-gauss",
+    verdict="holds",
+    statement=r"With labels $y=\pm1$ and $z=-yx$: "
+    r"$\mathbb E\,zz^\top=\mathbb E\,xx^\top=S$ and $\mathrm{Cov}(z)=S-uu^\top$. So a "
+    r"Gaussian $z$ is $N(u,S-uu^\top)$, not $N(u,S)$, and for a positive definite $S$ "
+    r"it has a density exactly if $\lambda_1=u^\top S^{-1}u<1$.",
+)
+def k_gauss(rng):
+    return _labelled(rng, lambda S, u: S - np.outer(u, u))
+
+
+@k_gauss.control
+def _(rng):
+    return _labelled(rng, lambda S, u: S)
+
+
+def _stein(rng, covariance_of):
+    """bnlib's gradient from c1 and c2 against torch's derivative of the expectation."""
+    problem = random_gaussian(rng)
+    w, g = random_direction(rng, problem)
+    w = g * w / problem.norm(w)
+    covariance = covariance_of(problem)
+    expected = gradient(lambda v: problem.value(v, covariance), w)
+    ours, v = problem.ours, w.numpy()
+    formula = ours.c1(v) * ours.u + ours.c2(v) * ours.S @ v
+    return Check.worst(
+        Check(formula, expected, "==", allowed=1e-9),
+        Check(ours.gradient(v), expected, "==", allowed=1e-9),
+        Check(ours.value(v), problem.value(w, covariance), "==", allowed=1e-9),
+    )
+
+
+@chapter_claim(
+    id="k-stein",
+    verdict="holds",
+    statement=r"Let $\varphi$ be twice continuously differentiable, with $\varphi'$ "
+    r"and $\varphi''$ of moderate growth. For $z\sim N(u,S-uu^\top)$ and "
+    r"$f(w)=\mathbb E\,\varphi(z^\top w)$: $\nabla f(w)=c_1u+c_2Sw$ with $c_1=\mathbb "
+    r"E\,\varphi'(z^\top w)-(u^\top w)\,\mathbb E\,\varphi''(z^\top w)$ and "
+    r"$c_2=\mathbb E\,\varphi''(z^\top w)$.",
+)
+def k_stein(rng):
+    return _stein(rng, lambda problem: problem.S - torch.outer(problem.u, problem.u))
+
+
+@k_stein.control
+def _(rng):
+    return _stein(rng, lambda problem: problem.S)
+
+
+def _critical(rng, factor):
+    """The logistic minimum against the closed form; another loss's against the line."""
+    problem = random_gaussian(rng, losses=("logistic",))
+    expected = factor(problem.lambda_1) * problem.best
+    other = random_gaussian(rng, losses=("shifted_sigmoid", "pseudo_huber"))
+    cosine = torch.cosine_similarity(_minimiser(rng, other), other.best, dim=0)
+    return Check.worst(
+        Check(_minimiser(rng, problem), expected, "==", allowed=1e-5),
+        Check(cosine.abs(), 1.0, "==", allowed=1e-9),
+    )
+
+
+def _minimiser(rng, problem):
+    """A minimum that SciPy finds from near 0."""
+    found = optimize.minimize(
+        lambda w: problem.value(torch.from_numpy(w)).item(),
+        1e-3 * rng.standard_normal(len(problem.u)),
+        jac=lambda w: gradient(problem.value, torch.from_numpy(w)).numpy(),
+        method="BFGS",
+        options={"gtol": 1e-9, "maxiter": 500},
+    )
+    return torch.from_numpy(found.x)
+
+
+def _even_at_the_origin():
+    """A smooth loss with phi'(0) = 0, and the length at which E phi'' vanishes."""
+
+    def phi(t):
+        return torch.log(torch.cosh(t)) + 2 * torch.exp(-(t**2) / 2)
+
+    def bend(length):
+        t = (length * NODES).requires_grad_()
+        (first,) = torch.autograd.grad(phi(t).sum(), t, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), t)
+        return (WEIGHTS @ second).item()
+
+    return phi, optimize.brentq(bend, 0.8, 1.6, xtol=1e-14)
+
+
+@chapter_claim(
+    id="k-critline",
+    verdict="conditional",
+    statement=r"A critical point $\tilde w$ of $f$ with $c_2(\tilde w)\ne0$ lies on "
+    r"the line of $S^{-1}u$: $\tilde w=-\frac{c_1}{c_2}S^{-1}u$. If $\varphi'>0$ "
+    r"everywhere and $u\ne0$, then $c_2\ne0$ at every critical point. For the logistic "
+    r"loss and $\lambda_1<1$ the only one is $-\frac2{1-\lambda_1}S^{-1}u$.",
+    printed="All critical points lie on the line of $S^{-1}u$, whatever the loss is.",
+    printed_in="wikipedia-bn",
+)
+def k_critline(rng):
+    return _critical(rng, lambda lambda_1: -2 / (1 - lambda_1))
+
+
+@k_critline.control
+def _(rng):
+    return _critical(rng, lambda lambda_1: -2.0)
+
+
+@k_critline.printed
+def _():
+    phi, length = _even_at_the_origin()
+    u = torch.tensor([0.5, 0.0], dtype=torch.float64)
+    w = torch.tensor([0.0, length], dtype=torch.float64)
+
+    def value(w):  # S is the identity
+        spread = torch.sqrt(w @ w - (u @ w) ** 2)
+        return WEIGHTS @ phi(u @ w + spread * NODES)
+
+    critical = gradient(value, w).norm().item()
+    # A point that is not critical shows nothing; NaN is no failure either.
+    cosine = abs(u @ w / u.norm() / w.norm()) if critical < 1e-12 else float("nan")
+    return Check(cosine, 1.0, "==", allowed=1e-3)
+
+
+def _length_slope(problem, w, g):
+    """The derivative of f in the length g, by torch."""
+    length = torch.tensor(g, dtype=torch.float64, requires_grad=True)
+    return torch.autograd.grad(problem.normalised(w, length), length)[0].item()
+
+
+def _even_slope(rng, loss):
+    problem = random_gaussian(rng, losses=("logistic",))._replace(loss=loss)
+    checks = []
+    # The second direction is the only one on which a critical point could lie.
+    for w in (random_direction(rng, problem)[0], problem.best):
+        lengths = rng.uniform(0.1, 4, 4)
+        forward, back = (
+            np.array([_length_slope(problem, w, sign * g) for g in lengths])
+            for sign in (1, -1)
+        )
+        toward = np.sign((problem.u @ w).item())
+        checks.append(Check(forward, back, "==", allowed=1e-9))
+        checks.append(Check(-toward * forward, 0.0, "<=", allowed=0.0))
+    return Check.worst(*checks)
+
+
+PHI["sigmoid"] = torch.sigmoid
+
+
+@chapter_claim(
+    id="k-sigmoid-empty",
+    verdict="holds",
+    source="book",
+    statement=r"For Gaussian data, the plain sigmoid loss $\varphi(t)=1/(1+e^{-t})$ "
+    r"and $u^\top w\ne0$: $\partial_gf(w,g)$ is an even function of $g$ with the sign "
+    r"of $u^\top w$, never 0. $f$ has no critical point.",
+)
+def k_sigmoid_empty(rng):
+    return _even_slope(rng, "sigmoid")
+
+
+@k_sigmoid_empty.control
+def _(rng):
+    return _even_slope(rng, "shifted_sigmoid")
+
+
+def _cosine(rng, euclidean):
+    """The direction's gradient, by torch, against rho's; and the formula for WN."""
+    problem = random_gaussian(rng)
+    w, g = random_direction(rng, problem)
+    size = torch.linalg.vector_norm(w)
+    of_wn = gradient(lambda v: problem.value(g * v / v.norm()), w)
+    inner = gradient(problem.value, g * w / size)
+    formula = g / size * (inner - (w @ inner) / size**2 * w)
+    of_bn = gradient(lambda v: problem.normalised(v, g), w)
+    slope, along = of_wn if euclidean else of_bn, gradient(problem.rho, w)
+    cosine = torch.cosine_similarity(slope, along, dim=0).abs()
+    return Check.worst(
+        Check(cosine, 1.0, "==", allowed=1e-12),
+        Check(formula, of_wn, "==", allowed=1e-9),
+    )
+
+
+@chapter_claim(
+    id="k-wn-fails",
+    verdict="holds",
+    statement=r"With $\tilde w=g\,w/\lVert w\rVert_S$ and $u^\top w\ne0$ the gradient "
+    r"$\nabla_wf(w,g)$ lies on the line of $\nabla\rho(w)$ for every $g$. With "
+    r"$\tilde w=g\,w/\lVert w\rVert$ it is $\frac g{\lVert "
+    r"w\rVert}\big(I-\frac{ww^\top}{\lVert w\rVert^2}\big)(c_1u+c_2S\tilde w)$: in "
+    r"three or more dimensions in general not parallel to $\nabla\rho$, unless "
+    r"$\partial_gf=0$ there.",
+)
+def k_wn_fails(rng):
+    return _cosine(rng, euclidean=False)
+
+
+@k_wn_fails.control
+def _(rng):
+    return _cosine(rng, euclidean=True)
