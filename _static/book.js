@@ -1,21 +1,34 @@
-// Open what is folded: for printing all of it, and what a link leads into. Let the
-// keyboard reach what scrolls sideways.
+// Open what is folded: for printing all of it, and what a link leads into. Print the
+// light theme. Let the keyboard reach what scrolls sideways, and leave the search.
 
 const FOLDED = "details:not([open])";
 
-window.addEventListener("beforeprint", () => {
+function layOutForPaper() {
+  document.documentElement.dataset.theme = "light";
   document.querySelectorAll(FOLDED).forEach((block) => {
     block.dataset.openedForPrint = "";
     block.open = true;
   });
-});
+}
 
-window.addEventListener("afterprint", () => {
+function putBack() {
+  // Not what it was before: printing itself asks for a light theme.
+  const mode = document.documentElement.dataset.mode;
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  document.documentElement.dataset.theme = mode === "auto" ? system : mode;
   document.querySelectorAll("[data-opened-for-print]").forEach((block) => {
     delete block.dataset.openedForPrint;
     block.open = false;
   });
-});
+}
+
+// Firefox prints a copy of the page, which hears no change of the medium; where a
+// browser only shows what it would print, there is no other event.
+window.addEventListener("beforeprint", layOutForPaper);
+window.addEventListener("afterprint", putBack);
+matchMedia("print").addEventListener("change", ({ matches }) =>
+  matches ? layOutForPaper() : putBack(),
+);
 
 function unfoldTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -29,6 +42,12 @@ function unfoldTarget() {
 }
 
 function reachWhatScrolls() {
+  document.querySelectorAll("span.math > mjx-container").forEach((formula) => {
+    formula.classList.remove("wide-formula");
+    const room = formula.closest("p, li, dd, td, div").clientWidth;
+    const { width } = formula.getBoundingClientRect();
+    formula.classList.toggle("wide-formula", width > room);
+  });
   document
     .querySelectorAll("mjx-container, .pst-scrollable-table-container, .output")
     .forEach((box) => {
@@ -36,7 +55,21 @@ function reachWhatScrolls() {
     });
 }
 
+// The search's dialog gives the focus back, and closes when the focus goes on.
+function leaveSearch() {
+  const dialog = document.querySelector(".search-button__wrapper");
+  let opener;
+  dialog?.addEventListener("focusin", ({ relatedTarget }) => {
+    opener = relatedTarget;
+  });
+  dialog?.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget) dialog.classList.remove("show");
+    else if (!dialog.classList.contains("show")) opener?.focus();
+  });
+}
+
 window.addEventListener("load", async () => {
+  leaveSearch();
   unfoldTarget();
   await window.MathJax?.startup?.promise;
   reachWhatScrolls();

@@ -1,4 +1,4 @@
-"""What several test files share: the built site and the browser tests' option."""
+"""What several test files share: the built site, a browser, and its tests' option."""
 
 import pytest
 
@@ -9,7 +9,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--every-light",
         action="store_true",
-        help="browser tests also in the dark, on a phone and by keyboard",
+        help="browser tests also in the dark, on a phone, by keyboard and on paper",
     )
 
 
@@ -36,3 +36,20 @@ def site():
             pytrace=False,
         )
     return build.ROOT / "_build/html"
+
+
+@pytest.fixture(scope="session")
+def address(site):
+    # Here, since only the tests in a browser need what it imports.
+    from browsing import served
+
+    with served(site) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from browsing import launched
+
+    with launched() as browser:
+        yield browser

@@ -4,8 +4,10 @@ import shutil
 
 import nbformat
 import pytest
+from sound_page import CARD
 
 from tools import build
+from tools.site import Site
 
 CONTENTS = """
 format: jb-book
@@ -16,6 +18,8 @@ parts:
     chapters:
       - file: chapters/02-page
 """
+INTRO = "# Intro\n\nThe first page of a small book says what it is about."
+OPENING = "The second page has other words of its own. It has two sentences."
 READ_PACKAGE = "print(open('../bnlib/value.txt').read())"
 
 
@@ -30,7 +34,7 @@ class Book:
             shutil.copy(build.ROOT / name, root)
         self.write("_toc.yml", CONTENTS)
         self.write("bnlib/value.txt", "package one")
-        self.write_notebook("intro.ipynb", "# Intro")
+        self.write_notebook("intro.ipynb", INTRO)
         self.write_page(code=READ_PACKAGE)
 
     def write(self, name, text):
@@ -38,20 +42,23 @@ class Book:
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
 
-    def write_notebook(self, name, text, code=None, printed="package one"):
+    def write_notebook(
+        self, name, text, code=None, printed="package one", generated=False
+    ):
         cells = [nbformat.v4.new_markdown_cell(text)]
         if code:
             outputs = [nbformat.v4.new_output("stream", text=printed)]
             cells.append(nbformat.v4.new_code_cell(code, outputs=outputs))
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook = nbformat.v4.new_notebook(
-            cells=cells, metadata={"kernelspec": kernel}
+            cells=cells,
+            metadata={"kernelspec": kernel, "bnlib": {"generated": generated}},
         )
         self.write(name, nbformat.writes(notebook))
 
     def write_page(self, text="", code=None, **printed):
         name = "chapters/02-page.ipynb"
-        self.write_notebook(name, f"# Page\n\n{text}", code, **printed)
+        self.write_notebook(name, f"# Page\n\n{OPENING}\n\n{text}", code, **printed)
 
     def build(self):
         return build.build(self.root)
@@ -139,6 +146,19 @@ def test_a_removed_page_leaves_the_site_and_other_outputs_are_kept(book, capsys)
     assert "02-page.ipynb" not in capsys.readouterr().out
 
 
+def test_a_generated_page_is_run_again_when_another_page_changed(book):
+    listing = "print('words there:', len(open('02-page.ipynb').read().split()))"
+    book.write("_toc.yml", f"{CONTENTS}      - file: chapters/list\n")
+    words = "# List\n\nA page that says how many words the page before it has got."
+    book.write_notebook("chapters/list.ipynb", words, listing, generated=True)
+    assert book.build() == []
+    first = book.html("chapters/list.html")
+    book.write_page("Seven more words than there were before.", code=READ_PACKAGE)
+    assert book.build() == []
+    assert "words there:" in first
+    assert book.html("chapters/list.html") != first
+
+
 def test_every_fault_of_the_pages_is_named_with_its_place(book):
     book.write_notebook("intro.ipynb", "# Intro", code="x = 1\n\nx / 0")
     book.write_page(
@@ -164,6 +184,38 @@ def test_every_fault_of_the_pages_is_named_with_its_place(book):
     assert any("UserWarning: careful" in problem for problem in book.build())
 
 
+def tags(book, name):
+    """Give a page's meta tags."""
+    return Site.read(book.root / "_build/html").pages[name].meta
+
+
+def test_a_page_is_described_by_its_opening(book):
+    name = "chapters/02-page.html"
+    assert tags(book, name)["description"] == OPENING
+    assert tags(book, name)["og:title"] == "Page"
+    assert tags(book, name)["og:image"] == "../_static/preview.png"
+    assert "og:url" not in tags(book, name)
+    assert '<base href="/" />' in book.html("404.html")
+
+
+def test_with_the_sites_address_cards_and_links_are_whole(book):
+    config = (book.root / "_config.yml").read_text()
+    address = "https://someone.example/a-book"
+    book.write("_config.yml", config.replace('baseurl: ""', f"baseurl: {address}"))
+    book.write("_toc.yml", CONTENTS + "      - file: chapters/more\n")
+    words = "A page of text can say in its front matter what it is about."
+    book.write("chapters/more.md", f"---\ndescription: {words}\n---\n# More\n\nText.\n")
+    assert book.build() == []
+    more = tags(book, "chapters/more.html")
+    assert more["description"] == more["og:description"] == words
+    assert more["og:url"] == f"{address}/chapters/more.html"
+    assert more["og:image"] == f"{address}/_static/preview.png"
+    assert tags(book, "index.html")["og:url"] == f"{address}/"
+    assert f'<link rel="canonical" href="{address}/" />' in book.html("index.html")
+    assert '<base href="/a-book/" />' in book.html("404.html")
+    assert '<a href="chapters/more.html">2. More</a>' in book.html("404.html")
+
+
 class Builder:
     """Stands for Jupyter Book where a test is about what is done around it."""
 
@@ -171,7 +223,8 @@ class Builder:
         self.book, self.page, self.meanwhile = book, page, meanwhile
 
     def __call__(self, root, log):
-        html = f'<html lang="en"><title>Page</title>{self.page}</html>'
+        card = CARD.replace("page.html", "index.html")
+        html = f'<html lang="en"><title>Page</title>{card}{self.page}</html>'
         self.book.write("_build/html/index.html", html)
         self.meanwhile()
         return 0, []

@@ -4,14 +4,14 @@ import ast
 import pkgutil
 import re
 
+import matplotlib.pyplot as plt
 import pytest
 import yaml
+from sound_page import CARD, DESCRIPTION, SOUND
 
 import bnlib
 from tools import build
 from tools.site import Site, check
-
-SOUND = '<html lang="en"><head><title>Page</title></head><body>{}</body></html>'
 
 
 def test_the_built_site_is_sound(site):
@@ -39,7 +39,7 @@ def test_every_page_of_the_contents_is_built_and_no_other(site):
     listed = set(contents())
     built = {name.removesuffix(".html") for name in Site.read(site).pages}
     modules = {name for name in built if name.startswith("_modules/")}
-    assert built - modules == listed | {"index", "search"}
+    assert built - modules == listed | {"index", "search", "404"}
 
 
 def test_a_notebook_can_be_launched_and_downloaded_and_a_plain_page_not(site):
@@ -161,12 +161,53 @@ def test_a_fault_is_found_and_named_with_its_page(page, body, problem):
 @pytest.mark.parametrize(
     ("html", "problem"),
     [
-        ("<html><title>T</title>{}</html>", "page.html: no lang"),
-        ('<html lang="en"><title></title>{}</html>', "page.html: no title"),
+        (f"<html><title>T</title>{CARD}{{}}</html>", "page.html: no lang"),
+        (f'<html lang="en"><title></title>{CARD}{{}}</html>', "page.html: no title"),
     ],
 )
 def test_a_page_without_language_or_title_is_found(page, html, problem):
     assert page("", html) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (DESCRIPTION, "", "its description has 0 characters, not 50 to 160: ''"),
+        (DESCRIPTION, "short", "its description has 5 characters"),
+        (DESCRIPTION, "long" * 41, "its description has 164 characters"),
+        ('name="description"', 'name="other"', "its description has 0 characters"),
+        ("og:title", "og:other", "its card lacks og:title"),
+        ('og:image" content="page.html', 'og:image" content="', "card lacks og:image"),
+        ("page.html", "no.png", "its card's image is no file: 'no.png'"),
+        (
+            "page.html",
+            "https://example.org/book/no.png",
+            "its card's image is no file: 'https://example.org/book/no.png'",
+        ),
+    ],
+)
+def test_a_page_without_a_description_or_a_card_is_found(page, before, after, problem):
+    found = page("", SOUND.replace(before, after))
+    assert any(problem in line for line in found), found
+
+
+def test_a_cards_image_is_found_under_the_sites_address(page):
+    assert page("", SOUND.replace("page.html", "https://example.org/b/page.html")) == []
+
+
+def test_a_description_belongs_to_one_page(page, tmp_path):
+    (tmp_path / "index.html").write_text(SOUND.format(""))
+    # The first page is there twice; another page has words of its own.
+    assert page("") == []
+    assert page("<p>Another</p>") == [
+        f"page.html: it has the description of index.html: {DESCRIPTION!r}"
+    ]
+
+
+def test_the_preview_image_is_one_that_services_take(site):
+    image = site / "_static/preview.png"
+    assert image.stat().st_size < 300_000
+    assert plt.imread(image).shape[:2] == (630, 1200)
 
 
 def test_a_folder_of_the_machine_is_found(page, tmp_path):

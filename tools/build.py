@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
@@ -103,6 +104,19 @@ def clear_stale(folder, code):
         remove(key)
         remove(folder / ".jupyter_cache")
         write_whole(key, code)
+
+
+def forget_generated(root):
+    """Drop the kept outputs of generated pages: they read the other pages too."""
+    cache = get_cache(root / "_build/.jupyter_cache")
+    for name in parse_toc_yaml(root / "_toc.yml"):
+        path = root / f"{name}.ipynb"
+        if not path.is_file():
+            continue
+        notebook = nbformat.read(path, as_version=4)
+        if notebooks.is_generated(notebook):
+            with suppress(KeyError):  # it was not run yet
+                cache.remove_cache(cache.match_cache_notebook(notebook).pk)
 
 
 def run_jupyter_book(root, log):
@@ -286,6 +300,7 @@ def build(root=ROOT):
     if not is_current(root):
         print("running the notebooks and writing the pages", flush=True)
         clear_stale(folder, before["code"])
+        forget_generated(root)
         code, lines = run_jupyter_book(root, folder / "book.log")
         if fingerprint(root)["code"] != before["code"]:
             # Some outputs are the old code's and some the new one's.

@@ -81,8 +81,9 @@ def normalise(notebook):
     """Drop, in place, all that is not the author's or not the same every time."""
     generated = is_generated(notebook)
     metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
-    if "bnlib" in notebook.metadata:
-        metadata["bnlib"] = notebook.metadata["bnlib"]
+    for own in ("bnlib", "description"):
+        if own in notebook.metadata:
+            metadata[own] = notebook.metadata[own]
     notebook.metadata = nbformat.from_dict(metadata)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     taken = set()

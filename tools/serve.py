@@ -2,10 +2,28 @@
 
 import sys
 from functools import partial
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 SITE = Path(__file__).resolve().parent.parent / "_build/html"
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serve a folder, and its ``404.html`` for a page that it has not."""
+
+    def send_error(self, code, message=None, explain=None):
+        page = Path(self.directory) / "404.html"
+        if code != HTTPStatus.NOT_FOUND or not page.is_file():
+            super().send_error(code, message, explain)
+            return
+        body = page.read_bytes()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
 
 def main(arguments=None):
@@ -18,7 +36,7 @@ def main(arguments=None):
     if not (SITE / "index.html").is_file():
         print("there is no site yet: make book", file=sys.stderr)
         return 1
-    handler = partial(SimpleHTTPRequestHandler, directory=str(SITE))
+    handler = partial(Handler, directory=str(SITE))
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:

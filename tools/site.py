@@ -1,8 +1,9 @@
 """Check the built site as a reader meets it, without a browser.
 
 Every internal link and anchor leads somewhere, ids are unique, nothing is
-loaded from another host, images have alt text, pages have a language and a
-title, no markup is left unrendered, and no page names a folder of the machine.
+loaded from another host, images have alt text, pages have a language, a title, a
+description of their own and a card for those who share a link to them, no markup
+is left unrendered, and no page names a folder of the machine.
 """
 
 import re
@@ -42,6 +43,12 @@ VOID = {
 #: Elements whose text is not prose.
 NOT_PROSE = {"code", "math", "pre", "script", "style", "svg", "template"}
 CSS_URL = re.compile(r"""url\(\s*["']?([^"')]+)|@import\s+["']([^"']+)""")
+#: What the services that show a page's description, or a card of it, ask for.
+DESCRIPTION_LENGTH = (50, 160)
+CARD = (
+    *("og:type", "og:title", "og:description", "og:image", "og:image:alt"),
+    "twitter:card",
+)
 #: The theme draws its search field twice on this page; nothing refers to the id.
 REPEATED_BY_THEME = ("search.html", "search-input")
 #: What prose shows where markup was not rendered.
@@ -62,6 +69,7 @@ class Page(HTMLParser):
         self.ids, self.links, self.loads = [], [], []
         self.images_without_alt = []
         self.lang = self.title = ""
+        self.meta = {}
         self.html = html
         self.prose = ""
         self._open = []
@@ -83,6 +91,8 @@ class Page(HTMLParser):
             self.ids.append(attrs["id"])
         if tag == "html":
             self.lang = attrs.get("lang", "")
+        if tag == "meta" and "content" in attrs:
+            self.meta[attrs.get("name", attrs.get("property"))] = attrs["content"]
         if tag in ("a", "area") and "href" in attrs:
             self.links.append(attrs["href"])
         if tag == "link" and LOADED_LINKS & set(attrs.get("rel", "").lower().split()):
@@ -202,6 +212,40 @@ def missing_language_or_title(site):
                 yield name, f"no {what}"
 
 
+def descriptions(site):
+    shortest, longest = DESCRIPTION_LENGTH
+    seen = {}
+    for name, page in site.pages.items():
+        text = page.meta.get("description", "")
+        if not shortest <= len(text) <= longest:
+            yield (
+                name,
+                f"its description has {len(text)} characters, not {shortest} to "
+                f"{longest}: {text!r}; let its first paragraph say what it is, or "
+                "give a description in its front matter",
+            )
+        # The first page is there a second time, as index.html.
+        first = seen.setdefault(text, name)
+        if text and site.pages[first].html != page.html:
+            yield name, f"it has the description of {first}: {text!r}"
+
+
+def cards(site):
+    for name, page in site.pages.items():
+        if missing := [tag for tag in CARD if not page.meta.get(tag)]:
+            yield name, f"its card lacks {', '.join(missing)}"
+        elif not has_file(site, name, page.meta["og:image"]):
+            yield name, f"its card's image is no file: {page.meta['og:image']!r}"
+
+
+def has_file(site, source, url):
+    """Whether an address leads to a file of the site, wherever that is served."""
+    if not is_elsewhere(url):
+        return dead_end(site, source, url) is None
+    parts = urlsplit(url).path.split("/")[1:]
+    return any((site.folder / "/".join(parts[i:])).is_file() for i in range(len(parts)))
+
+
 def unrendered_markup(site):
     for name, page in site.pages.items():
         for what, pattern in LEFTOVERS.items():
@@ -222,6 +266,8 @@ CHECKS = (
     repeated_ids,
     images_without_alt,
     missing_language_or_title,
+    descriptions,
+    cards,
     unrendered_markup,
     folders_of_this_machine,
 )
@@ -252,8 +298,8 @@ def check(folder):
     >>> folder = Path(tempfile.mkdtemp())
     >>> page = '<html lang="en"><title>A</title><a href="b.html">b</a></html>'
     >>> _ = (folder / "index.html").write_text(page)
-    >>> check(folder)
-    ["index.html: broken link: 'b.html' leads to no file"]
+    >>> check(folder)[0]
+    "index.html: broken link: 'b.html' leads to no file"
     """
     site = Site.read(folder)
     if not site.pages:

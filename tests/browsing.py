@@ -1,0 +1,126 @@
+"""What the tests of the website in a browser share.
+
+The pages are read at collection. With no site there is one, and its test fails
+with what to do. The pages of the package's source are alike: one stands for all,
+and test_site reads the others. The first page is there twice: index.html is it.
+"""
+
+import shutil
+import threading
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+from tools import build, serve
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+DESKTOP = {"width": 1280, "height": 800}
+PHONE = {"width": 360, "height": 780}
+# With preload, axe asks the server for style sheets of its own.
+WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "preload": False}
+#: Of another theme on the same page, the colours alone are new.
+CONTRAST = {"runOnly": ["color-contrast"], "preload": False}
+
+SITE = build.ROOT / "_build/html"
+SOURCE_PAGE = "_modules/bnlib/transform.html"
+CHAPTER = "chapters/02-transform.html"
+PAGES = sorted(
+    name
+    for path in SITE.rglob("*.html")
+    if not (name := path.relative_to(SITE).as_posix()).startswith(("_static/", "intro"))
+    and (name == SOURCE_PAGE or not name.startswith("_modules/"))
+) or ["index.html"]
+
+
+class QuietHandler(serve.Handler):
+    def log_message(self, *args):
+        pass
+
+
+@contextmanager
+def served(site):
+    """Serve a folder on this machine alone, and give its address."""
+    handler = partial(QuietHandler, directory=str(site))
+    with serve.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
+def launched():
+    """Give a browser, or skip the test where there is none."""
+    with sync_playwright() as playwright:
+        installed = [path for name in CHROMIUM_NAMES if (path := shutil.which(name))]
+        own = playwright.chromium.executable_path
+        if not installed and not Path(own).is_file():
+            pytest.skip("no Chromium on this machine: the website was not opened")
+        browser = playwright.chromium.launch(
+            executable_path=installed[0] if installed else own,
+            args=CHROMIUM_FLAGS,
+        )
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """One page opened once, with all that the browser complained about."""
+
+    def __init__(self, browser, address, name, viewport=DESKTOP, **context):
+        self.context = browser.new_context(viewport=viewport, **context)
+        self.page = self.context.new_page()
+        # A busy machine is no fault of the page.
+        self.page.set_default_timeout(120_000)
+        self.complaints = []
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self._add(f"page error: {error}"))
+        self.page.on("request", lambda request: self._request(request, address))
+        self.page.on("requestfailed", lambda r: self._add(f"failed: {r.url}"))
+        self.page.on("response", self._response)
+        self.page.goto(f"{address}/{name}")
+        self.page.evaluate("() => window.MathJax?.startup?.promise")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.close()
+
+    def _add(self, complaint):
+        self.complaints.append(complaint)
+
+    def _console(self, message):
+        if message.type in ("error", "warning"):
+            self._add(f"console {message.type}: {message.text}")
+
+    def _request(self, request, address):
+        if not request.url.startswith((address, "data:", "blob:")):
+            self._add(f"request to another host: {request.url}")
+
+    def _response(self, response):
+        if response.status >= 400:
+            self._add(f"status {response.status}: {response.url}")
+
+
+def accessibility_faults(page, options=WCAG):
+    found = Axe().run(page, options=options).response["violations"]
+    return [
+        f"{fault['id']}: {node['html'][:200]}\n{node['failureSummary']}"
+        for fault in found
+        for node in fault["nodes"]
+    ]
