@@ -1,0 +1,258 @@
+"""What a loss does along its gradient, and what a network's BN layers do to it."""
+
+import copy
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bnlib import _arrays
+from bnlib.smoothness._identities import gradient_terms
+from bnlib.transform import batch_norm_forward
+
+_BATCH_NORM = torch.nn.modules.batchnorm._BatchNorm
+
+
+class Differentiable:
+    """A copy of a network, its loss, and the parameters that require a gradient."""
+
+    def __init__(self, network, loss):
+        if not isinstance(network, torch.nn.Module):
+            raise TypeError(
+                f"network is a {type(network).__name__}: give a torch.nn.Module"
+            )
+        if not callable(loss):
+            raise TypeError(
+                f"loss is a {type(loss).__name__}: give a function of the network"
+            )
+        # A pass in training mode would change the network's running statistics.
+        self.network, self._loss = copy.deepcopy(network), loss
+        self.parameters = [p for p in self.network.parameters() if p.requires_grad]
+        if not self.parameters:
+            raise ValueError("no parameter of the network requires a gradient")
+        self.size = sum(p.numel() for p in self.parameters)
+
+    def value(self):
+        """Return the loss as a scalar tensor that depends on the parameters."""
+        with torch.enable_grad():
+            value = self._loss(self.network)
+            one = isinstance(value, torch.Tensor) and value.numel() == 1
+            value = value.reshape(()) if one else value
+        if not one:
+            shape = getattr(value, "shape", None)
+            what = repr(value) if shape is None else f"the shape {tuple(shape)}"
+            raise ValueError(f"loss returned {what}: give a tensor of one element")
+        if not value.requires_grad:
+            raise _independent()
+        return value
+
+    def start(self):
+        """Return the loss where the network is; it must be finite there."""
+        value = self.value()
+        if not math.isfinite(value.item()):
+            raise ValueError(f"loss is {value.item()} at the network's parameters")
+        return value
+
+    def gradients(self, value, **options):
+        """Return the gradient, parameter after parameter; 0 for those not used."""
+        found = torch.autograd.grad(
+            value, self.parameters, allow_unused=True, **options
+        )
+        if all(gradient is None for gradient in found):
+            raise _independent()
+        return [
+            torch.zeros_like(parameter) if gradient is None else gradient
+            for parameter, gradient in zip(self.parameters, found)
+        ]
+
+
+def _independent():
+    return ValueError(
+        "loss does not depend on the parameters of the network that it is given: "
+        "compute it from that argument, with gradients"
+    )
+
+
+def flat(tensors):
+    """Return the tensors as one vector."""
+    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """What a loss does along its negative gradient.
+
+    ``steps``, ``losses``, ``gradient_changes`` and ``distances`` are NumPy arrays
+    with an entry a step: the step, the loss after it, the length of the change of
+    the gradient, and the distance gone. ``start`` is the loss before, and
+    ``gradient_norm`` the length of the gradient there. Where a step is so long
+    that the loss is no longer finite, the entries are not either.
+    """
+
+    steps: np.ndarray
+    losses: np.ndarray
+    gradient_changes: np.ndarray
+    distances: np.ndarray
+    start: float
+    gradient_norm: float
+
+    @property
+    def loss_range(self):
+        """The smallest and the largest loss over the steps."""
+        return float(self.losses.min()), float(self.losses.max())
+
+    @property
+    def largest_change(self):
+        """The largest change of the gradient over the steps."""
+        return float(self.gradient_changes.max())
+
+    @property
+    def effective_smoothness(self):
+        """The largest change of the gradient per distance gone."""
+        return float((self.gradient_changes / self.distances).max())
+
+
+def probe_gradient(network, loss, steps):
+    """Follow the negative gradient of a loss, and see what the loss does.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        Not changed. Its mode stays: in training mode BN uses batch statistics.
+        Parameters that do not require a gradient are held fixed.
+    loss : callable
+        Takes the network, a copy of yours, and returns a tensor of one number. Of
+        a network that draws random numbers, draw the same ones in each call.
+    steps : sequence of floats above 0
+        Multiples of the gradient to go, such as learning rates.
+
+    Returns
+    -------
+    Probe
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, there are no steps, no parameter
+        requires a gradient, the loss is no scalar, does not depend on the network
+        or is not finite at the start, or the gradient is 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = torch.nn.Linear(1, 1, bias=False)
+    >>> probe = probe_gradient(network, lambda n: 3 * n.weight.square().sum(), [0.1])
+    >>> round(probe.effective_smoothness, 4)
+    6.0
+
+    References
+    ----------
+    Chapter 06, "Smoothness"; Santurkar et al. 2018, figure 4.
+    """
+    steps = _checked_steps(steps)
+    copied = Differentiable(network, loss)
+    value = copied.start()
+    gradients = copied.gradients(value)
+    gradient = _arrays.widen(flat(gradients))
+    norm = gradient.norm().item()
+    if norm == 0 or not math.isfinite(norm):
+        raise ValueError(f"the gradient's length is {norm}: it gives no direction")
+    starts = [parameter.detach().clone() for parameter in copied.parameters]
+    losses, changes = [], []
+    for step in steps:
+        with torch.no_grad():
+            for parameter, begin, change in zip(copied.parameters, starts, gradients):
+                parameter.copy_(begin - float(step) * change)
+        moved = copied.value()
+        losses.append(moved.item())
+        change = _arrays.widen(flat(copied.gradients(moved))) - gradient
+        changes.append(change.norm().item())
+    arrays = (steps, np.array(losses), np.array(changes), steps * norm)
+    return Probe(*arrays, value.item(), norm)
+
+
+def _checked_steps(steps):
+    """Return the steps as an array; they must be positive numbers, one or more."""
+    try:
+        given = list(steps.tolist() if hasattr(steps, "tolist") else steps)
+    except TypeError:
+        raise TypeError(f"steps is {steps!r}: give a sequence of numbers") from None
+    if not given:
+        raise ValueError("steps is empty: give at least one")
+    for step in given:
+        _arrays.check_positive("a step", step)
+    return np.array(given, dtype=float)
+
+
+def _recorder(calls):
+    def record(layer, inputs, output):
+        calls.append((inputs[0], output))
+        # An activation that works in place must not change what was recorded.
+        return output.clone()
+
+    return record
+
+
+def layer_terms(network, loss):
+    """Split the gradient's squared norm in front of every BN layer of a network.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        In training mode, with BN layers of torch or `bnlib.nn`. Not changed.
+    loss : callable
+        As in `probe_gradient`.
+
+    Returns
+    -------
+    dict of str to GradientTerms
+        By the names of the layers in the network; tensors, one number a unit.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `probe_gradient`; also if the network has no BN layer, one of them
+        normalises with running statistics, or the loss calls one twice or not
+        at all.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer = torch.nn.BatchNorm1d(3)
+    >>> x = torch.randn(8, 3)
+    >>> terms = layer_terms(layer, lambda n: n(x).square().sum())[""]
+    >>> bool((terms.squared_norm < 0.01 * terms.upstream).all())
+    True
+
+    References
+    ----------
+    Chapter 06, "Smoothness".
+    """
+    copied = Differentiable(network, loss)
+    modules = copied.network.named_modules()
+    layers = {name: m for name, m in modules if isinstance(m, _BATCH_NORM)}
+    if not layers:
+        raise ValueError("network has no batch normalization layer")
+    seen = {name: [] for name in layers}
+    for name, layer in layers.items():
+        if not layer.training and layer.running_mean is not None:
+            raise ValueError(
+                f"layer {name!r} normalises with running statistics: call "
+                "network.train()"
+            )
+        layer.register_forward_hook(_recorder(seen[name]))
+    value = copied.start()
+    for name, calls in seen.items():
+        if len(calls) != 1:
+            raise ValueError(f"loss calls layer {name!r} {len(calls)} times, not once")
+    outputs = [calls[0][1] for calls in seen.values()]
+    upstream = torch.autograd.grad(
+        value, outputs, allow_unused=True, materialize_grads=True
+    )
+    found = {}
+    for (name, layer), delta in zip(layers.items(), upstream):
+        x, scale = seen[name][0][0].detach(), layer.weight
+        _, cache = batch_norm_forward(x, scale, eps=layer.eps)
+        found[name] = gradient_terms(delta, cache)
+    return found
