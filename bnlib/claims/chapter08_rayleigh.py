@@ -40,6 +40,7 @@ class Pencil(NamedTuple):
 
 
 def random_pencil(rng, semidefinite=False):
+    """Draw one of three to nine dimensions."""
     d = int(rng.integers(3, 10))
     root, other = rng.standard_normal((2, d, d))
     A = root @ root.T + 0.3 * np.eye(d)
