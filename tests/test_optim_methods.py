@@ -128,7 +128,9 @@ def test_nothing_done_to_the_trace_reaches_the_start(method):
         assert w.tolist() == before
 
 
-@pytest.mark.parametrize("method", [gradient_descent, bn_gradient_descent], ids=str)
+@pytest.mark.parametrize(
+    "method", [gradient_descent, bn_gradient_descent], ids=["gd", "bn"]
+)
 @pytest.mark.parametrize("kind", [np.array, torch.tensor])
 def test_a_step_costs_one_product_with_the_data_and_one_with_their_transpose(
     method, kind
