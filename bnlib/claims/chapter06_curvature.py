@@ -82,7 +82,8 @@ def _whole_layer(rng):
     id="sant-hessian",
     verdict="wrong",
     source="santurkar2018",
-    statement=r"For every $\epsilon\ge0$, with $H=\nabla_y^2\ell$, "
+    statement=r"For every $\epsilon\ge0$ and twice differentiable $\ell$, with "
+    r"$H=\nabla_y^2\ell$, "
     r"$\displaystyle\nabla_x^2\ell=\frac{\gamma^2}{s^2}PHP-\frac"
     r"\gamma{ms^2}\big[\hat x(P\delta)^\top+(P\delta)\hat "
     r"x^\top+\langle\delta,\hat x\rangle P\big]$. For $v\perp\mathbf 1,\hat "
@@ -137,10 +138,12 @@ def _separable(rng):
 def _sign_terms(rng, loss, shifts):
     """gamma <delta, x_hat> and <1, delta> of a unit at several shifts."""
     m = int(rng.integers(4, 20))
-    x = rng.uniform(0.1, 10) * rng.standard_normal((m, 1)) + rng.uniform(-5, 5)
+    spread = rng.uniform(0.1, 10)
+    x = spread * rng.standard_normal((m, 1)) + rng.uniform(-5, 5)
+    eps = random_share(rng) * spread**2
     gamma = np.array([rng.choice([-1, 1]) * rng.uniform(0.3, 3)])
     made = loss(rng, m)
-    layers = [layer_at(x, gamma, np.array([b]), 0.0, made) for b in shifts]
+    layers = [layer_at(x, gamma, np.array([b]), eps, made) for b in shifts]
     along = [gamma[0] * (at.delta * at.cache.x_hat).sum() for at in layers]
     lengths = [abs(gamma[0]) * np.linalg.norm(at.delta) * np.sqrt(m) for at in layers]
     sums = [at.delta.sum() for at in layers]
@@ -155,8 +158,9 @@ def _sign_terms(rng, loss, shifts):
     r"least at $y=c\mathbf 1$, and $(\beta-c)\langle\mathbf "
     r"1,\delta\rangle\le0$; also if $\ell=\sum_i\psi(y_i)$ with one convex "
     r"$\psi$. Where $\gamma$ is stationary it is 0.",
-    printed=r"For a convex loss $\langle\delta,\hat x\rangle$ is positive if the "
-    "gradient points towards the minimum.",
+    printed=r"$\langle\delta,\hat x\rangle$ is positive if $\hat g_j$, not defined "
+    "there, is in the direction towards the minimum. We read it as the gradient of "
+    "a convex loss.",
     printed_in="wikipedia-bn",
 )
 def sant_hessian_sign(rng):
@@ -195,8 +199,12 @@ def _(rng):
 
 @sant_hessian_sign.printed
 def _():
-    x = np.array([[-2.0], [-1.0], [0.0], [1.0], [4.0]])
-    along, _ = _convex_alone(x, np.ones(1), np.zeros(1), 2.0, np.ones((5, 1)))
+    x_hat = small_layer(weighted_square(0.0)).cache.x_hat
+    # Orthogonal to 1 and x_hat: without it the gradient in front would be 0.
+    aside = np.array([[1.0], [-1.0], [-1.0], [1.0], [0.0]])
+    target = torch.from_numpy(2 * x_hat + aside)
+    layer = small_layer(lambda y: (y - target).square().sum())
+    along = (layer.delta * x_hat).sum()
     return Check(along, 0.0, ">=", allowed=1e-9, scale=1.0)
 
 
@@ -234,11 +242,10 @@ def _raised(rng, mixed_in):
     verdict="ambiguous",
     source="book",
     statement=r"Let $\epsilon=0$, $v=\nabla_x\ell$ at $y_0$, and $u$ of length 1 "
-    r"orthogonal to $\mathbf 1$, $\hat x$ and $v$. Adding $\frac K2\langle "
-    r"u,y-y_0\rangle^2$, $K>0$, to $\ell$ changes neither $\delta$ nor "
-    r"$v^\top\nabla_x^2\ell\,v$. It adds $K\gamma^2/\sigma^2$ to "
-    r"$u^\top\nabla_x^2\ell\,u$, and the largest eigenvalue is at least "
-    "that sum.",
+    r"orthogonal to $\mathbf 1$, $\hat x$ and $v$ (there is one if $m\ge4$). Adding "
+    r"$\frac K2\langle u,y-y_0\rangle^2$, $K>0$, to $\ell$ changes neither $\delta$ "
+    r"nor $v^\top\nabla_x^2\ell\,v$. It adds $K\gamma^2/\sigma^2$ to "
+    r"$u^\top\nabla_x^2\ell\,u$, and the largest eigenvalue is at least that sum.",
     printed="The analysis is said to concern “the largest eigenvalue” of the "
     "Hessian. Read so, the bound along the gradient would bound that eigenvalue.",
     printed_in="wikipedia-bn",

@@ -127,10 +127,11 @@ def _sigma(rng, deviation):
     verdict="misprint",
     source="santurkar2018",
     statement=r"One unit at a time: $x\in\mathbb R^m$ holds its inputs over the "
-    r"batch, $\mu$ and $\sigma$ are the mean and the standard deviation of "
-    r"$x$, $\hat x$ its normalised values and $y=\gamma\hat x+\beta\mathbf "
-    r"1$ its outputs. The loss $\ell$ is a function of $y$, and through $y$ "
-    r"of $x$; $\delta=\nabla_y\ell$ is the upstream gradient, taken at $y$.",
+    r"batch, $\mu$ and $\sigma$ are the mean and the standard deviation of $x$, "
+    r"$\sigma^2+\epsilon>0$, $\hat x$ its normalised values and $y=\gamma\hat "
+    r"x+\beta\mathbf 1$ its outputs. The loss $\ell$ is a differentiable function of "
+    r"$y$, and through $y$ of $x$; $\delta=\nabla_y\ell$ is the upstream gradient, "
+    "taken at $y$.",
     printed="Batch normalization stands in the second of two networks, though the "
     r"loss with it is the first one's; $\sigma_j$ is the standard deviation "
     r"of the normalised $\hat y_j$, which is 1; the indices $i$ and $j$ are "
@@ -223,7 +224,7 @@ def _():
 
 def _parameter_gradients(rng, off_optimum):
     """The two inner products, and a squared loss at the best gamma and beta."""
-    layer = random_layer(rng, shape=(int(rng.integers(4, 20)), 1))
+    layer = random_layer(rng, (int(rng.integers(4, 20)), 1), random_share(rng))
     m, x_hat = layer.count, layer.cache.x_hat
     parameters = np.concatenate([layer.gamma, layer.beta])
     d_gamma, d_beta = gradient(
@@ -239,13 +240,16 @@ def _parameter_gradients(rng, off_optimum):
         )
 
     best = layer_at(
-        layer.x, np.array([gamma + off_optimum]), np.array([beta]), 0.0, square
+        layer.x, np.array([gamma + off_optimum]), np.array([beta]), layer.eps, square
     )
     factor = (best.gamma * best.cache.inv_std) ** 2
     terms = gradient_terms(layer.delta, layer.cache)
+    along_x_hat = (1 + layer.eps_share) * d_gamma**2 / m
     return Check.worst(
+        Check(layer.delta.sum(), d_beta, "==", 1e-10),
+        Check((layer.delta * x_hat).sum(), d_gamma, "==", 1e-10),
         Check(terms.along_ones, np.array([d_beta**2 / m]), "==", 1e-10),
-        Check(terms.along_x_hat, np.array([d_gamma**2 / m]), "==", 1e-10),
+        Check(terms.along_x_hat, along_x_hat, "==", 1e-10),
         Check((best.dx**2).sum(), (factor * (best.delta**2).sum())[0], "==", 1e-10),
     )
 
@@ -291,9 +295,9 @@ def _correlation(rng, of):
     source="book",
     statement=r"$\langle\mathbf 1,\nabla_x\ell\rangle=0$ and $\langle\hat "
     r"x,\nabla_x\ell\rangle=\frac{\gamma\epsilon}{s^3}\langle\delta,\hat "
-    r"x\rangle$, which is 0 at $\epsilon=0$. With the correlation $r$ of "
-    r"$\delta$ and $\hat x$ over the batch, the variance $v_\delta$ of "
-    r"$\delta$ and $\kappa=\epsilon/s^2$, "
+    r"x\rangle$, which is 0 at $\epsilon=0$. If $\sigma>0$ and $\delta$ has a "
+    r"variance $v_\delta>0$, then with the correlation $r$ of $\delta$ and $\hat x$ "
+    r"over the batch and $\kappa=\epsilon/s^2$, "
     r"$\lVert\nabla_x\ell\rVert^2=\frac{\gamma^2}{s^2}\,m\,v_\delta\,(1-(1-"
     r"\kappa^2)\,r^2)$.",
     printed="The bound gets tighter when the gradient with batch normalization, "
