@@ -298,3 +298,10 @@ def test_bad_moments_are_named(u, S, error, says):
 def test_a_w_that_does_not_fit_is_named(method, w, error):
     with pytest.raises(error, match=r"^w "):
         getattr(gaussian()[0], method)(w)
+
+
+@pytest.mark.parametrize("name", ["logistic", "pseudo_huber"])
+def test_a_length_near_the_largest_float_is_no_exception(name):
+    problem = GaussianHalfspace(np.array([0.6, 0.0]), np.eye(2), name)
+    short, long = (size * np.array([-1.0, 0.3]) for size in (1e200, 3e306))
+    assert np.allclose(problem.gradient(long), problem.gradient(short), rtol=1e-12)

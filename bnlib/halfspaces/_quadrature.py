@@ -34,7 +34,8 @@ def _edges(origin, spread, offsets):
     centres = offsets / spread
     low = max(-_FARTHEST, -_REACH + min(0.0, origin + centres.min())) - origin
     high = min(_FARTHEST, _REACH + max(0.0, origin + centres.max())) - origin
-    halvings = int(np.ceil(np.log2(max(2 * _FARTHEST * spread, 1.0)))) + 1
+    # The logarithms apart: their sum does not overflow where the product would.
+    halvings = int(np.ceil(max(np.log2(2 * _FARTHEST) + np.log2(spread), 0.0))) + 1
     steps = 2.0 ** np.arange(halvings) / spread
     near = (centres[:, None] + np.concatenate([-steps, [0.0], steps])).ravel()
     even = np.linspace(low, high, int(np.ceil((high - low) / 1.5)) + 1)

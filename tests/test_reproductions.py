@@ -1,0 +1,147 @@
+"""The reproductions page: its statuses are true of the records that are there."""
+
+import dataclasses
+import json
+
+import IPython.display
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import nbformat
+import pytest
+
+from bnlib import experiments
+from bnlib.experiments import _registry
+from tools.notebooks import ROOT, code_cells
+
+CHAPTERS = ROOT / "chapters"
+NOTEBOOK = nbformat.read(CHAPTERS / "reproductions.ipynb", as_version=4)
+
+
+class Page:
+    """Runs the page on a folder of records; keeps what it shows."""
+
+    def __init__(self, monkeypatch, folder):
+        self.folder = folder
+        self.shown, self.names = [], {}
+        monkeypatch.chdir(CHAPTERS)
+        monkeypatch.setattr(IPython.display, "display", self.show)
+        monkeypatch.setattr(experiments, "load_record", self.load)
+
+    def show(self, markdown):
+        self.shown.append(markdown.data)
+
+    def load(self, name):
+        return LOAD(name, self.folder)
+
+    def run(self, until=None):
+        # The first cell is for Colab alone.
+        for cell in code_cells(NOTEBOOK)[1:]:
+            if until and until in cell.source:
+                break
+            exec(cell.source, self.names)
+        return self
+
+    def status(self, figure):
+        (row,) = [row for row in self.names["rows"] if figure in row.figure]
+        return self.names["status"](row)
+
+    def add(self, name, **parameters):
+        """Put a record there: a shipped one, renamed and with other parameters."""
+        record = LOAD("digits-learning-rate")
+        parameters = record.parameters | parameters
+        changed = dataclasses.replace(record, id=name, parameters=parameters)
+        content = dataclasses.asdict(changed) | {"format": 2}
+        (self.folder / f"{name}.json").write_text(json.dumps(content))
+
+
+LOAD = experiments.load_record
+AFTER_THE_TABLE = "def recorded"
+
+
+@pytest.fixture
+def page(monkeypatch, tmp_path):
+    with mpl.rc_context(), plt.style.context("default"):
+        yield Page(monkeypatch, tmp_path)
+        plt.close("all")
+
+
+def test_without_any_record_the_page_says_so_of_each_and_draws_nothing(page):
+    page.run()
+    assert plt.get_fignums() == []
+    recorded = {n for row in page.names["rows"] for n in row.made_by}
+    recorded &= {each.id for each in experiments.all_experiments()}
+    for name in recorded:
+        (said,) = [text for text in page.shown if f"run {name} " in text]
+        assert said.startswith("*Not run yet:*")
+    statuses = {page.names["status"](row)[0] for row in page.names["rows"]}
+    assert "at smaller scale" not in statuses
+
+
+def test_with_the_shipped_records_each_is_drawn_with_its_date_and_command(page):
+    page.folder = experiments.RECORDS
+    page.run()
+    listed = {n for row in page.names["rows"] for n in row.made_by}
+    there = {path.stem for path in page.folder.glob("*.json")}
+    for record in map(LOAD, listed & there):
+        (said,) = [text for text in page.shown if f"`{record.command}`" in text]
+        assert record.date in said
+        assert record.device in said
+    assert len(plt.get_fignums()) >= 6
+
+
+def test_a_record_of_the_published_size_is_reproduced(page):
+    page.add("ioffe-mnist", steps=50_000, width=100, hidden_layers=3)
+    assert page.run(AFTER_THE_TABLE).status("Fig. 1:") == ("reproduced", "")
+
+
+def test_a_record_of_another_size_says_what_is_smaller(page):
+    page.add("ioffe-mnist", steps=2000, width=100, hidden_layers=2)
+    word, why = page.run(AFTER_THE_TABLE).status("Fig. 1:")
+    assert word == "at smaller scale"
+    assert why == "2 hidden layers, not 3; 2,000 steps, not 50,000"
+
+
+def test_fewer_runs_than_published_are_a_smaller_scale(page):
+    page.add("kohler-least-squares", seeds=list(range(10)))
+    page.add("kohler-power-plant", seeds=[0, 1])
+    word, why = page.run(AFTER_THE_TABLE).status("least squares")
+    assert (word, why) == ("at smaller scale", "2 seeds, not 10")
+
+
+def test_a_row_with_one_record_of_two_names_the_other(page):
+    page.add("kohler-least-squares")
+    found = page.run(AFTER_THE_TABLE).status("least squares")
+    assert found == ("not yet", "kohler-power-plant missing")
+
+
+def test_another_network_than_the_published_one_is_said(page):
+    page.add("ioffe-starts")
+    word, why = page.run(AFTER_THE_TABLE).status("easier starts")
+    assert word == "at smaller scale"
+    assert "digits" in why
+
+
+def test_a_live_figure_is_reproduced_where_its_chapter_is(page, monkeypatch):
+    assert page.run(AFTER_THE_TABLE).status("Fig. 7")[0] == "reproduced"
+    monkeypatch.chdir(page.folder)
+    assert page.run(AFTER_THE_TABLE).status("Fig. 7")[0] == "not yet"
+
+
+def test_an_experiment_of_a_paper_without_a_row_stops_the_page(page, monkeypatch):
+    known = dict(_registry._EXPERIMENTS)
+    extra = dataclasses.replace(experiments.get("yang-growth"), id="yang-more")
+    monkeypatch.setattr(_registry, "_EXPERIMENTS", known | {"yang-more": extra})
+    with pytest.raises(AssertionError, match="a row: \\['yang-more'\\]"):
+        page.run()
+
+
+def test_every_paper_of_the_list_is_there(page):
+    page.run(AFTER_THE_TABLE)
+    text = "\n".join(f"{row.paper} {row.figure}" for row in page.names["rows"])
+    for part in (
+        *("ioffe2015 Fig. 1", "yang2019 growth", "yang2019 residual"),
+        *(f"santurkar2018 Fig. {n}" for n in (2, 3, 4)),
+        *("Figs 5, 6", "Figs 9, 10, 13", "Figs 1, 2, 4, 5, 6"),
+        *("Fig. 3: CIFAR-10", "Fig. 7", "D.2", "poggio2020"),
+    ):
+        assert part in text
