@@ -116,7 +116,8 @@ def imported(folder):
     ],
 )
 def test_what_is_imported_is_declared(folder, extras):
-    ours = {"bnlib", "tools", *(p.stem for p in environment.ROOT.glob("tests/*.py"))}
+    beside = [p.stem for p in environment.ROOT.joinpath(folder).glob("*.py")]
+    ours = {"bnlib", "tools", *beside}
     foreign = set(imported(folder)) - sys.stdlib_module_names - ours
     homes = packages_distributions()
     declared = {canonical(wanted.name) for wanted in requirements(*extras)}
