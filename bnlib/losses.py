@@ -181,6 +181,7 @@ class PseudoHuber(Loss):
         return xp.hypot(t + 1, xp.ones_like(t))
 
 
+#: The losses by name.
 LOSSES = {
     "logistic": Logistic(),
     "sigmoid": Sigmoid(),
