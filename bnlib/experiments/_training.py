@@ -1,0 +1,86 @@
+"""What experiments that train small networks share."""
+
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def generators(context, count):
+    """Independent random streams of one unit of an experiment."""
+    return [
+        torch.Generator().manual_seed(int(s.generate_state(1, np.uint64)[0]))
+        for s in context.seed_sequence.spawn(count)
+    ]
+
+
+def standardised(dataset, device):
+    """Return x_train, y_train, x_test, y_test; each input with mean 0, deviation 1."""
+    x_train, x_test = dataset.x_train, dataset.x_test
+    mean, std = x_train.mean(axis=0), x_train.std(axis=0)
+    # Corner pixels that are always blank have no spread.
+    std[std == 0] = 1
+    inputs = [(x - mean) / std for x in (x_train, x_test)]
+    return split_on(device, inputs[0], dataset.y_train, inputs[1], dataset.y_test)
+
+
+def split_on(device, x_train, y_train, x_test, y_test):
+    """Return the four arrays as tensors, inputs in float32 and labels as integers."""
+    arrays = (x_train, y_train, x_test, y_test)
+    kinds = (torch.float32, torch.int64) * 2
+    return [torch.tensor(a, dtype=k, device=device) for a, k in zip(arrays, kinds)]
+
+
+def perceptron(widths, norm, activation, scale, generator, dropout=0.0):
+    """Build a network of Gaussian weights and zero biases.
+
+    `norm` makes the layer between a linear map of so many outputs and its activation,
+    or is None; `scale` gives the deviation of weights from the number of inputs.
+    Dropout, if not 0, follows each activation.
+    """
+    layers = []
+    for inputs, outputs in pairwise(widths):
+        if layers:
+            layers += ([norm(inputs)] if norm else []) + [activation()]
+            layers += [nn.Dropout(dropout)] if dropout else []
+        linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
+        nn.init.normal_(linear.weight, std=scale(inputs), generator=generator)
+        nn.init.zeros_(linear.bias)
+        layers.append(linear)
+    return nn.Sequential(*layers)
+
+
+def minibatches(n, batch_size, steps, generator):
+    """Yield the rows of each step: epochs in random order, whole minibatches only."""
+    given = 0
+    while given < steps:
+        order = torch.randperm(n, generator=generator)
+        for start in range(0, n - batch_size + 1, batch_size):
+            if given == steps:
+                return
+            yield order[start : start + batch_size]
+            given += 1
+
+
+def descend(network, x, y, rate):
+    """Take one step of gradient descent on the cross entropy; return the loss."""
+    parameters = list(network.parameters())
+    loss = functional.cross_entropy(network(x), y)
+    gradients = torch.autograd.grad(loss, parameters)
+    with torch.no_grad():
+        torch._foreach_add_(parameters, gradients, alpha=-rate)
+    return loss.item()
+
+
+def checkpoints(steps, count):
+    """About `count` steps from 0 to `steps`, closer together at the start."""
+    at = np.geomspace(1, steps + 1, count) - 1
+    return sorted({round(step) for step in at})
+
+
+def rounded(value):
+    """A number to four significant digits, or None where it is not finite."""
+    value = float(value)
+    return float(f"{value:.4g}") if np.isfinite(value) else None

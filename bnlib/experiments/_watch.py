@@ -1,0 +1,108 @@
+"""Train a network, and look at it along the way as Santurkar et al. do."""
+
+import copy
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from bnlib.experiments._training import checkpoints, descend, minibatches, rounded
+from bnlib.networks import accuracy
+from bnlib.shift import BatchNoise, distribution_distance, gradient_shift
+from bnlib.smoothness import probe_gradient
+
+#: Examples on which the units' distributions are compared.
+PROBED = 500
+
+
+def loss_on(x, y, seed=0):
+    """The cross entropy of a network, with the same noise in every call."""
+
+    def loss(network):
+        for module in network.modules():
+            if isinstance(module, BatchNoise):
+                module.generator.manual_seed(seed)
+        return functional.cross_entropy(network(x), y)
+
+    return loss
+
+
+def unit_inputs(network, x):
+    """What each ReLU takes, layer by layer, as arrays (values, units)."""
+    seen = []
+    copied = copy.deepcopy(network)
+    for module in copied.modules():
+        if isinstance(module, nn.ReLU):
+            module.register_forward_pre_hook(
+                lambda _, inputs: seen.append(
+                    inputs[0].movedim(1, -1).flatten(0, -2).double().numpy(force=True)
+                )
+            )
+    with torch.no_grad():
+        copied(x)
+    return seen
+
+
+def relative_distances(before, after):
+    """How far the units of each layer moved, in their own deviations; the mean."""
+    moved = []
+    for old, new in zip(before, after):
+        spread = old.std(axis=0)
+        alive = spread > 1e-6 * spread.max()
+        moved.append((distribution_distance(old, new)[alive] / spread[alive]).mean())
+    return np.mean(moved)
+
+
+def gradient_measures(network, loss, rate, steps):
+    """Shift of the gradients, and what the loss does along them, as plain numbers."""
+    shift = gradient_shift(network, loss, rate)
+    probe = probe_gradient(network, loss, steps)
+    measures = {
+        "cosine": shift.cosines.mean(),
+        "distance": shift.distances.mean(),
+        "relative_distance": shift.relative.mean(),
+        "loss_low": probe.losses.min(),
+        "loss_high": probe.losses.max(),
+        "gradient_change": probe.largest_change,
+        "smoothness": probe.effective_smoothness,
+    }
+    return {name: rounded(value) for name, value in measures.items()}
+
+
+def watch(network, data, *, rate, batch_size, steps, looks, order):
+    """Train by plain SGD; return lists with an entry for each look.
+
+    A look comes before a step and is about that step's minibatch. `loss` is that of
+    the minibatch; `moved` compares the inputs of the ReLUs before and after the step;
+    along the gradient the steps are 1/2 to 4 of the rate. Looks after a loss that is
+    not finite hold None.
+    """
+    x_train, y_train, x_test, y_test = data
+    at = checkpoints(steps - 1, looks)
+    found = {"steps": at}
+    finite = True
+    for step, rows in enumerate(minibatches(len(x_train), batch_size, steps, order)):
+        x, y = x_train[rows.to(x_train.device)], y_train[rows.to(x_train.device)]
+        if step not in at:
+            finite = np.isfinite(descend(network, x, y, rate))
+        else:
+            seen = gradient_measures(
+                network, loss_on(x, y, step), rate, rate * np.geomspace(0.5, 4, 7)
+            )
+            before = unit_inputs(network, x_train[:PROBED])
+            seen["loss"] = rounded(descend(network, x, y, rate))
+            after = unit_inputs(network, x_train[:PROBED])
+            finite = all(np.isfinite(layer).all() for layer in after)
+            if finite:
+                seen["moved"] = rounded(relative_distances(before, after))
+            seen["accuracy"] = round(accuracy(network, x_test, y_test), 4)
+            for name, value in seen.items():
+                found.setdefault(name, []).append(value)
+        if not finite:
+            break
+    names = [name for name in found if name != "steps"]
+    for name in names:
+        found[name] += [None] * (len(at) - len(found[name]))
+    final = round(accuracy(network, x_test, y_test), 4)
+    return found | {"final_accuracy": final, "diverged": not finite}
