@@ -60,6 +60,7 @@ def test_dropout_trains_and_leaves_torchs_generator_alone():
     record = run("ioffe-dropout", **SHORT, steps=60)
     assert torch.equal(torch.get_rng_state(), before)
     assert record.array("accuracy").min() > 0.7
+    torch.manual_seed(6)
     repeated = run("ioffe-dropout", **SHORT, steps=60)
     assert repeated.results == record.results
 
