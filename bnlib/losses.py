@@ -1,6 +1,7 @@
 """Losses of one number t = z.w, where z = -(label) x: small t is a right answer."""
 
 import math
+from abc import ABC, abstractmethod
 
 import array_api_compat as compat
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from bnlib import _arrays
 
 
-class Loss:
+class Loss(ABC):
     """What a loss of one number offers; any object with the three methods will do.
 
     Attributes
@@ -39,17 +40,17 @@ class Loss:
     breaks = (0.0,)
     strictly_increasing = False
 
+    @abstractmethod
     def value(self, t):
         """Return the loss, elementwise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def d1(self, t):
         """Return the first derivative, elementwise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def d2(self, t):
         """Return the second derivative, elementwise; either side's at a kink."""
-        raise NotImplementedError
 
     def d1_d2(self, t):
         """Return both derivatives for less than each alone, exact to about 1e-16."""

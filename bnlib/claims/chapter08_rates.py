@@ -118,19 +118,25 @@ def adaptive_step(problem, w):
     return w - rate * problem.slope(w)
 
 
-def _rate(rng, power, steps=25):
+def _below(rng, gaps_of, power, steps=25):
     """Any start on any problem, and the slowest start on its slowest neighbour."""
     problem = random_quadratic(rng)
     checks = []
     for case, w in ((problem, rng.standard_normal(len(problem.u))), slowest(problem)):
-        gaps = []
-        for _ in range(steps + 1):
-            gaps.append(case.rho(w) - case.least)
-            w = adaptive_step(case, w)
+        gaps = gaps_of(case, w, steps)
         bounds = gaps[0] * (1 - case.mu / case.L) ** (power * np.arange(steps + 1))
         scale = abs(case.least)
         checks.append(Check(gaps, bounds, "<=", allowed=1e-13, scale=scale))
     return Check.worst(*checks)
+
+
+def _adaptive_gaps(problem, w, steps):
+    """The gaps of rho under the steps of the theorem."""
+    gaps = []
+    for _ in range(steps + 1):
+        gaps.append(problem.rho(w) - problem.least)
+        w = adaptive_step(problem, w)
+    return gaps
 
 
 @chapter_claim(
@@ -144,12 +150,12 @@ def _rate(rng, power, steps=25):
     r"$\rho^*=\min\rho=-u^\top S^{-1}u$.",
 )
 def k_ols_rate(rng):
-    return _rate(rng, power=2)
+    return _below(rng, _adaptive_gaps, power=2)
 
 
 @k_ols_rate.control
 def _(rng):
-    return _rate(rng, power=3)
+    return _below(rng, _adaptive_gaps, power=3)
 
 
 def _squared_gradient(rng, factor):
@@ -177,27 +183,18 @@ def _(rng):
     return _squared_gradient(rng, factor=2)
 
 
-def _plain_gaps(problem, weights, steps):
-    """The gaps of plain gradient descent with step 1/(2L), from u and S."""
-    gaps = []
+def _plain_gaps(problem, w, steps):
+    """The gaps of plain gradient descent with step 1/(2L), from u and S.
+
+    It starts at -w, for the minimum is -S^-1 u.
+    """
+    weights, gaps = -w, []
     for _ in range(steps + 1):
         value = 2 * problem.u @ weights + weights @ problem.S @ weights
         gaps.append(value - problem.least)
         gradient = 2 * (problem.u + problem.S @ weights)
         weights = weights - gradient / (2 * problem.L)
     return np.array(gaps)
-
-
-def _plain_rate(rng, power, steps=25):
-    problem = random_quadratic(rng)
-    checks = []
-    for case, w in ((problem, rng.standard_normal(len(problem.u))), slowest(problem)):
-        # From least squares' own side: u = -S best.
-        gaps = _plain_gaps(case, -w, steps)
-        bounds = gaps[0] * (1 - case.mu / case.L) ** (power * np.arange(steps + 1))
-        scale = abs(case.least)
-        checks.append(Check(gaps, bounds, "<=", allowed=1e-13, scale=scale))
-    return Check.worst(*checks)
 
 
 @chapter_claim(
@@ -213,12 +210,12 @@ def _plain_rate(rng, power, steps=25):
     printed_in="wikipedia-bn",
 )
 def k_sublinear(rng):
-    return _plain_rate(rng, power=2)
+    return _below(rng, _plain_gaps, power=2)
 
 
 @k_sublinear.control
 def _(rng):
-    return _plain_rate(rng, power=3)
+    return _below(rng, _plain_gaps, power=3)
 
 
 @k_sublinear.printed

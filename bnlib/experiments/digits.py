@@ -1,9 +1,9 @@
 """How large a step a network takes with batch normalization and without it."""
 
 import numpy as np
-import torch
 
 from bnlib.experiments._registry import experiment
+from bnlib.experiments._training import generators, standardised
 from bnlib.networks import accuracy, mlp, train_classifier
 
 CLASSES = 10
@@ -53,8 +53,10 @@ def digits_learning_rate(
     whose loss leaves the finite numbers stops after that epoch, is flagged
     `diverged`, and keeps the accuracy it then has, about that of a guess.
     """
-    weights, order = (_generator(s) for s in context.seed_sequence.spawn(2))
-    x_train, y_train, x_test, y_test = _standardised(context)
+    weights, order = generators(context, 2)
+    x_train, y_train, x_test, y_test = standardised(
+        context.datasets["digits"], context.device
+    )
     widths = [x_train.shape[1], *[width] * hidden_layers, CLASSES]
     network = mlp(widths, batch_norm=arm == "batch_norm", generator=weights)
     network.to(context.device)
@@ -69,23 +71,3 @@ def digits_learning_rate(
     )
     right = accuracy(network, x_test, y_test)
     return {"accuracy": round(right, 4), "diverged": not finite}
-
-
-def _generator(seed_sequence):
-    seed = int(seed_sequence.generate_state(1, np.uint64)[0])
-    return torch.Generator().manual_seed(seed)
-
-
-def _standardised(context):
-    digits = context.datasets["digits"]
-    mean, std = digits.x_train.mean(axis=0), digits.x_train.std(axis=0)
-    # Corner pixels that are always blank have no spread.
-    std[std == 0] = 1
-    inputs = [(x - mean) / std for x in (digits.x_train, digits.x_test)]
-    x_train, x_test = (
-        torch.tensor(x, dtype=torch.float32, device=context.device) for x in inputs
-    )
-    y_train, y_test = (
-        torch.tensor(y, device=context.device) for y in (digits.y_train, digits.y_test)
-    )
-    return x_train, y_train, x_test, y_test

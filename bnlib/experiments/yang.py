@@ -2,12 +2,12 @@
 
 from itertools import pairwise
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
 from bnlib.experiments._registry import experiment
+from bnlib.experiments._training import generators, standardised
 from bnlib.functional import batch_norm
 from bnlib.meanfield import gradient_norms, simulate_growth
 from bnlib.networks import mlp
@@ -15,28 +15,6 @@ from bnlib.nn import BatchNorm1d
 
 CHAPTER = {"chapter": "07-gradient-explosion", "source": "yang2019", "threads": 1}
 CLASSES = 10
-
-
-def _generators(context, count):
-    return [
-        torch.Generator().manual_seed(int(s.generate_state(1, np.uint64)[0]))
-        for s in context.seed_sequence.spawn(count)
-    ]
-
-
-def _standardised(context):
-    digits = context.datasets["digits"]
-    mean, std = digits.x_train.mean(axis=0), digits.x_train.std(axis=0)
-    # Corner pixels that are always blank have no spread.
-    std[std == 0] = 1
-    inputs = [(x - mean) / std for x in (digits.x_train, digits.x_test)]
-    return (
-        *(torch.tensor(x, dtype=torch.float32, device=context.device) for x in inputs),
-        *(
-            torch.tensor(y, device=context.device)
-            for y in (digits.y_train, digits.y_test)
-        ),
-    )
 
 
 @experiment(
@@ -85,7 +63,7 @@ def yang_residual(context, batch_size, width, doublings):
     The input has variance 1; the gradient that comes in at the top is random, with
     mean 0 over the batch.
     """
-    (generator,) = _generators(context, 1)
+    (generator,) = generators(context, 1)
 
     def gaussian(*shape):
         return torch.randn(*shape, generator=generator).to(context.device)
@@ -131,8 +109,8 @@ def yang_first_steps(context, width, depth, batch_size, learning_rate, steps):
 
     Each gradient is that of a minibatch of its own, before the step it then takes.
     """
-    weights, order = _generators(context, 2)
-    x, _, y, _ = _standardised(context)
+    weights, order = generators(context, 2)
+    x, y, _, _ = standardised(context.datasets["digits"], context.device)
     widths = [x.shape[1], *[width] * depth, CLASSES]
     network = mlp(widths, batch_norm=True, generator=weights).to(context.device)
     hidden = [m.weight for m in network if isinstance(m, nn.Linear)][1:-1]
@@ -207,8 +185,10 @@ def yang_trainability(context, arm, depth, batch_size, learning_rates, width, st
     Accuracy is that on test batches of the same size, normalised by their own
     statistics: running ones would be poor after a few steps of small batches.
     """
-    generator, order = _generators(context, 2)
-    x_train, x_test, y_train, y_test = _standardised(context)
+    generator, order = generators(context, 2)
+    x_train, y_train, x_test, y_test = standardised(
+        context.datasets["digits"], context.device
+    )
     widths = [x_train.shape[1], *[width] * depth, CLASSES]
     weights = [
         (torch.randn(a, b, generator=generator) / a**0.5)
