@@ -1,5 +1,7 @@
 """What several test files share: the built site, a browser, and its tests' option."""
 
+import sys
+
 import pytest
 
 from tools import build
@@ -25,6 +27,15 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if item.get_closest_marker("every_light")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True)
+def figures():
+    """Close the figures a test or an example leaves, which another would count."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
 
 
 @pytest.fixture(scope="session")
