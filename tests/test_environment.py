@@ -109,7 +109,7 @@ def imported(folder):
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        ("bnlib", ["lab"]),
+        ("bnlib", ["lab", "gpu"]),
         ("tools", ["book"]),
         ("_ext", ["book"]),
         ("tests", ["lab", "book", "test"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import filelock
+import platformdirs
 
 
 def whole(raw):
@@ -71,9 +72,7 @@ def cache_folder():
     if chosen := os.environ.get("BNLIB_CACHE"):
         return Path(chosen) / "data"
     # Only those who need a large data set wait for this import.
-    import pooch
-
-    return pooch.os_cache("bnlib") / "data"
+    return Path(platformdirs.user_cache_dir("bnlib")) / "data"
 
 
 def find(file):
