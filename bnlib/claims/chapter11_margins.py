@@ -1,0 +1,283 @@
+"""The claims of chapter 11 on where flows and paths lead: margins."""
+
+import numpy as np
+import torch
+from sklearn.svm import SVC
+
+from bnlib.claims.chapter11_norms import chapter_claim
+from bnlib.claims.check import Check
+from bnlib.implicit_bias import (
+    angle,
+    constrained_path,
+    coordinate_descent,
+    limit_offset,
+    linear_flow,
+    max_l1_margin,
+    max_margin,
+    normalised_margins,
+    tangent_flow,
+)
+
+
+def separable_rows(rng, d=None, n=12):
+    """Draw y_n x_n with a margin of at least 0.3."""
+    d = int(rng.integers(2, 5)) if d is None else d
+    true = rng.standard_normal(d)
+    true /= np.linalg.norm(true)
+    rows = rng.standard_normal((n, d))
+    along = rows @ true
+    return rows + np.outer(np.abs(along) + 0.3 - along, true)
+
+
+def hard_margin(rows):
+    """The largest margin and its direction, by scikit-learn.
+
+    Rows and their negatives, with both labels: the classifier then has no offset.
+    """
+    model = SVC(kernel="linear", C=1e10, tol=1e-10)
+    model.fit(np.vstack([rows, -rows]), np.repeat([1, -1], len(rows)))
+    w = model.coef_[0]
+    return 1 / np.linalg.norm(w), w / np.linalg.norm(w)
+
+
+def _telling_rows(rng):
+    """Draw rows whose two kinds of margin belong to clearly different directions."""
+    while True:
+        rows = rng.uniform(-1, 1, (12, 6))
+        rows[:, 0] = rng.uniform(0.4, 1, 12)
+        of_flow = normalised_margins(rows, max_margin(rows).weights, p=1).min()
+        if of_flow < max_l1_margin(rows).margin - 0.07:
+            return rng.permutation(rows * rng.choice([-1, 1], 6), axis=1)
+
+
+def _margin_of_flow(rng, p):
+    """The flow's least normalised margin, and the bound from the loss."""
+    rows = _telling_rows(rng)
+    gamma, direction = hard_margin(rows)
+    if p == 1:
+        gamma = max_l1_margin(rows).margin
+    start = rng.standard_normal(rows.shape[1])
+    flow = linear_flow(rows, start, np.linspace(5.0, 400.0, 20))
+    psi, first = -flow.log_losses, -np.log(np.exp(-rows @ start).sum())
+    share = psi / (gamma * np.linalg.norm(start) + psi - first)
+    margins = normalised_margins(rows, flow.weights, p).min(axis=1)
+    times = np.logaddexp(2 * np.log(gamma) + flow.log_times, first)
+    return Check.worst(
+        Check(gamma * share, margins, "<=", allowed=1e-6),
+        Check(times, psi, "<=", allowed=1e-7),
+        Check(share, flow.directions @ direction, "<=", allowed=1e-6),
+    )
+
+
+@chapter_claim(
+    id="p-maxmargin",
+    verdict="holds",
+    statement="Let a linear model separate the data, with the largest margin "
+    r"$\gamma=\max_{\lVert V\rVert=1}\min_ny_nx_n^\top V$ at $\hat V$. Gradient flow "
+    r"of the exponential loss tends to $\hat V$ in direction: with "
+    r"$\psi=-\log\ell\ge\log(\gamma^2t+1/\ell(0))$, where $\psi>0$, "
+    r"$\min_ny_nx_n^\top V(t)\ge\gamma s$ and $\hat V^\top V(t)\ge s$, "
+    r"$s=\psi/(\gamma\lVert w(0)\rVert+\psi-\psi(0))\to1$.",
+)
+def p_maxmargin(rng):
+    return _margin_of_flow(rng, p=2)
+
+
+@p_maxmargin.control
+def _(rng):
+    return _margin_of_flow(rng, p=1)
+
+
+def _settling_rows(rng):
+    """Draw rows of which the nearest span the space, so that starts are forgotten."""
+    while not _settles(rows := separable_rows(rng, d=int(rng.integers(2, 4)))):
+        pass
+    return rows
+
+
+def _settles(rows):
+    """Whether what the limit leaves out is below rounding by log t = 400."""
+    try:
+        offset = limit_offset(rows)
+    except ValueError:
+        return False
+    best = max_margin(rows)
+    margins = rows @ best.weights
+    near = margins < 1 + 1e-7
+    across = rows[near] - np.outer(rows[near] @ best.direction, best.direction)
+    rates = np.linalg.eigvalsh((across.T * best.duals[near]) @ across)[1:]
+    others = margins[~near].min(initial=np.inf)
+    return (
+        rates.min() > 0.1
+        and others > 1.1
+        and best.duals[near].min() > 1e-3
+        and np.linalg.norm(offset) > 0.05
+    )
+
+
+def _offset(rng, wrong=0.0):
+    """The flow's part across the limit at log t = 400, and the predicted one."""
+    rows = _settling_rows(rng)
+    _, direction, gamma, _ = max_margin(rows)
+    flow = linear_flow(rows, rng.standard_normal(rows.shape[1]), [400.0, 800.0])
+    across = flow.weights - np.outer(flow.weights @ direction, direction)
+    expected = (1 + wrong) * limit_offset(rows)
+    # What is left of angle times log t falls as 1 / log t: it cancels here.
+    turned = [-1, 2] @ (angle(flow.weights, direction) * flow.log_times)
+    return Check.worst(
+        Check(across, np.stack([expected] * 2), "==", allowed=1e-6),
+        Check(turned, np.linalg.norm(expected) * gamma, "==", allowed=5e-3),
+    )
+
+
+@chapter_claim(
+    id="p-offset",
+    verdict="holds",
+    source="soudry2018",
+    statement=r"Let $\hat w$ be the shortest $w$ with all $y_nx_n^\top w\ge1$, its "
+    r"support vectors those with $y_nx_n^\top\hat w=1$. If $\hat w$ is a combination "
+    r"of them, $\sum\alpha_ny_nx_n$ with all $\alpha_n>0$, gradient flow of the "
+    r"exponential loss has $w(t)=\hat w\log t+r+o(1)$, with $\sum "
+    r"y_nx_n\,e^{-y_nx_n^\top r}=\hat w$ over the same $n$. Its angle to $\hat w$, "
+    r"times $\log t$, tends to $\lVert\Pi r\rVert/\lVert\hat w\rVert$, $\Pi=I-\hat "
+    r"w\hat w^\top/\lVert\hat w\rVert^2$. If the support vectors span the space, the "
+    "equation fixes $r$.",
+)
+def p_offset(rng):
+    return _offset(rng)
+
+
+@p_offset.control
+def _(rng):
+    return _offset(rng, wrong=0.05)
+
+
+def _tangent_slope(point, x, rate):
+    """The derivative of v + rate (I - v v^T) x on the tangent space, by autograd."""
+    x = torch.from_numpy(x)
+    step = torch.func.jacrev(lambda v: v + rate * (x - v * (v @ x)))
+    across = np.linalg.svd(point[None])[2][1:]
+    return across @ step(torch.from_numpy(point)).numpy() @ across.T
+
+
+def _fixed_points(rng, at_the_far_one):
+    d = int(rng.integers(2, 6))
+    x, v = rng.standard_normal((2, d))
+    size, rate = np.linalg.norm(x), rng.uniform(0.05, 1.0)
+    V, near = v / np.linalg.norm(v), x / size
+    flow = tangent_flow(lambda _: x, V, np.array([0.5, 1.0]) / size)
+    halves = np.tan(angle(flow.points, near) / 2)
+    closed = np.tan(angle(V, near) / 2) * np.exp([-0.5, -1.0])
+    far = 1 + at_the_far_one * rate * size
+    slopes = [_tangent_slope(point, x, rate) for point in (near, -near)]
+    return Check.worst(
+        Check(halves, closed, "==", allowed=1e-8),
+        Check(slopes[0], (1 - rate * size) * np.eye(d - 1), "==", allowed=1e-12),
+        Check(slopes[1], far * np.eye(d - 1), "==", allowed=1e-12),
+    )
+
+
+@chapter_claim(
+    id="p-fixedpoint",
+    verdict="wrong",
+    statement=r"For $x\ne0$ in two or more dimensions, $c=\lVert x\rVert$ and "
+    r"$\eta>0$ let "
+    r"$T(v)=v+\eta(I-vv^\top)x$. On the unit sphere its fixed points are $x/c$ and "
+    r"$-x/c$. On tangent vectors its derivative there is $1-\eta c$ and $1+\eta c$: "
+    r"it expands at $-x/c$. The flow $\dot v=(I-vv^\top)x$ has "
+    r"$\tan\frac\theta2=e^{-ct}\tan\frac{\theta(0)}2$, $\theta$ being the angle to "
+    "$x$: it tends to $x/c$ from every start but $-x/c$.",
+    printed=r"$T$ is non-expanding because $\lVert v\rVert=1$: it has one fixed point, "
+    "independent of the start.",
+    printed_in="poggio2020",
+)
+def p_fixedpoint(rng):
+    return _fixed_points(rng, at_the_far_one=1)
+
+
+@p_fixedpoint.control
+def _(rng):
+    return _fixed_points(rng, at_the_far_one=-1)
+
+
+@p_fixedpoint.printed
+def _():
+    x, angles = np.array([1.0, 0.0]), np.pi + np.array([0.0, 0.1])
+    v = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    images = v + 0.5 * (x - v * (v @ x)[:, None])
+    apart = np.linalg.norm(images[1] - images[0]), np.linalg.norm(v[1] - v[0])
+    return Check(*apart, "<=", allowed=0.0)
+
+
+def _coordinate_path(rng, of_coordinates):
+    """Least margins between the bounds, or those of the gradient flow's direction."""
+    rows = _telling_rows(rng)
+    steps, rate = 4000, rng.uniform(0.8, 1.0)
+    gamma, largest = max_l1_margin(rows).margin, np.abs(rows).max()
+    sizes = rate / largest / np.sqrt(np.arange(1, steps + 1))
+    travelled = np.cumsum(sizes)[[99, 999, 3999]]
+    if of_coordinates:
+        path = coordinate_descent(rows, steps, rate)
+        weights = path.weights[[100, 1000, 4000]]
+    else:
+        weights = max_margin(rows).weights[None]
+        weights = weights / np.abs(weights).sum() * travelled[:, None]
+    lost = largest**2 / 2 * np.cumsum(sizes**2)[[99, 999, 3999]]
+    below = gamma * travelled - np.log(len(rows)) - lost
+    norms, margins = np.abs(weights).sum(axis=1), (weights @ rows.T).min(axis=1)
+    return Check(
+        [*below, *margins, *norms],
+        [*margins, *gamma * norms, *travelled],
+        "<=",
+        allowed=1e-9,
+    )
+
+
+@chapter_claim(
+    id="p-coordinate-l1",
+    verdict="holds",
+    statement=r"Let $\gamma_1=\max_{\lVert V\rVert_1=1}\min_ny_nx_n^\top V>0$ and "
+    r"$\lvert x_n\rvert\le b$ in every entry. Coordinate descent on the exponential "
+    r"loss from $w=0$, each time by $\eta_k$ downhill along the coordinate of the "
+    r"largest $\lvert\partial\ell/\partial w_j\rvert$, has $\lVert w\rVert_1\le "
+    r"s=\sum\eta_k$ and $\min_ny_nx_n^\top w\ge\gamma_1s-\log "
+    r"N-\frac{b^2}2\sum\eta_k^2$. With $\eta_k=\eta/\sqrt k$ the margin "
+    r"$\min_ny_nx_n^\top w/\lVert w\rVert_1$ tends to $\gamma_1$.",
+)
+def p_coordinate_l1(rng):
+    return _coordinate_path(rng, of_coordinates=True)
+
+
+@p_coordinate_l1.control
+def _(rng):
+    return _coordinate_path(rng, of_coordinates=False)
+
+
+def _constrained(rng, power):
+    """Margins and directions of the least loss at each length."""
+    rows = _settling_rows(rng)
+    gamma, direction = hard_margin(rows)
+    lengths = np.array([1.0, 10.0, 100.0, 1e4])
+    units = constrained_path(rows, lengths) / lengths[:, None]
+    margins = (units @ rows.T).min(axis=1)
+    lost = np.log(len(rows)) / lengths**power
+    bounds = [*gamma - lost, *1 - lost / gamma]
+    return Check(bounds, [*margins, *units @ direction], "<=", allowed=1e-7)
+
+
+@chapter_claim(
+    id="p-rho-path",
+    verdict="holds",
+    statement="Let a linear model separate $N$ examples, with the largest margin "
+    r"$\gamma$ at $\hat V$, and let $V_\rho$ minimise the exponential loss $\ell(\rho "
+    r"V)$ over $\lVert V\rVert=1$. Then $\min_ny_nx_n^\top V_\rho\ge\gamma-\frac{\log "
+    r"N}\rho$ and $\hat V^\top V_\rho\ge1-\frac{\log N}{\gamma\rho}$: as "
+    r"$\rho\to\infty$, $V_\rho\to\hat V$.",
+)
+def p_rho_path(rng):
+    return _constrained(rng, power=1)
+
+
+@p_rho_path.control
+def _(rng):
+    return _constrained(rng, power=2)

@@ -1,0 +1,373 @@
+"""ReLU networks without biases: what homogeneity gives, and their flows."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import DOP853
+
+from bnlib import _arrays
+from bnlib.implicit_bias import _checks, _norms
+from bnlib.implicit_bias._coordinates import COORDINATES
+from bnlib.implicit_bias._integrate import MOST_EVALUATIONS, follow_descent
+from bnlib.implicit_bias._margins import log_sum
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkFlow:
+    """Where a network's flow is at each of ``log_times``, as far as it was reached.
+
+    Attributes
+    ----------
+    log_times : array, shape (T,)
+    weights : list of arrays, shapes (T, out, in)
+        Layer by layer.
+    log_losses : array, shape (T,)
+    drift : float
+        The largest change of what is constant exactly: log L and the integral of
+        its fall; the differences of the layers' squared norms; and with weight
+        normalization the norms of the V_k.
+    stop_reason : str
+        "reached", or where and why the integration gave up.
+
+    References
+    ----------
+    Chapter 11, "Weight normalization".
+    """
+
+    log_times: np.ndarray
+    weights: list
+    log_losses: np.ndarray
+    drift: float
+    stop_reason: str
+
+    @property
+    def lengths(self):
+        """Of the layers, shape (T, K)."""
+        norms = [np.linalg.norm(layers, axis=(1, 2)) for layers in self.weights]
+        return np.stack(norms, axis=-1)
+
+
+def gaussian_weights(widths, seed):
+    """Return random layers, of variance 2 over the number of inputs.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Of the input, the hidden layers and the output: one number more than there
+        are layers.
+    seed : int or numpy.random.Generator
+
+    Returns
+    -------
+    list of arrays, shapes (widths[k + 1], widths[k])
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are fewer than two widths, or one is no integer of at least 1.
+
+    Examples
+    --------
+    >>> [W.shape for W in gaussian_weights((4, 8, 1), seed=0)]
+    [(8, 4), (1, 8)]
+
+    References
+    ----------
+    Chapter 11, "Weight normalization".
+    """
+    widths = list(widths)
+    if len(widths) < 2:
+        raise ValueError(f"widths is {widths}: give at least those of input and output")
+    for width in widths:
+        _arrays.check_integer("a width", width, 1)
+    rng = np.random.default_rng(seed)
+    return [
+        rng.standard_normal((fan_out, fan_in)) * np.sqrt(2 / fan_in)
+        for fan_in, fan_out in itertools.pairwise(widths)
+    ]
+
+
+def relu_net(weights, X):
+    """Return ``W_K relu(... relu(W_1 x))`` for each row x.
+
+    Parameters
+    ----------
+    weights : list of arrays, shapes (out, in)
+        Each takes what the one before gives; the last has one row.
+    X : array, shape (n, d)
+
+    Returns
+    -------
+    array, shape (n,)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the shapes do not fit or a value is not finite.
+
+    Examples
+    --------
+    >>> relu_net([[[1.0], [-1.0]], [[1.0, -1.0]]], [[2.0], [-3.0]]).tolist()
+    [2.0, -3.0]
+
+    References
+    ----------
+    Chapter 11, "Weight normalization".
+    """
+    weights, X = _network(weights, X)
+    return _forward(weights, X)[0]
+
+
+def relu_net_gradients(weights, X, upstream):
+    """Return the sums over n of ``upstream_n`` times the gradient of ``f(x_n)``.
+
+    Parameters
+    ----------
+    weights, X
+        As for `relu_net`.
+    upstream : array, shape (n,)
+
+    Returns
+    -------
+    list of arrays, the shapes of the weights
+        At a kink, where a unit's input is 0, its slope is taken as 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the shapes do not fit or a value is not finite.
+
+    Examples
+    --------
+    >>> relu_net_gradients([[[1.0, 1.0]], [[3.0]]], [[1.0, 2.0]], [1.0])
+    [array([[3., 6.]]), array([[3.]])]
+
+    References
+    ----------
+    Chapter 11, "Weight normalization".
+    """
+    weights, X = _network(weights, X)
+    upstream = _checks.array("upstream", upstream, 1)
+    if len(upstream) != len(X):
+        raise ValueError(f"upstream has {len(upstream)} entries for {len(X)} rows of X")
+    _, inputs = _forward(weights, X)
+    signals = _backward(weights, inputs, upstream)
+    return [signal.T @ entering for signal, entering in zip(signals, inputs)]
+
+
+def euler_sums(weights, X):
+    """Return, layer by layer, the sum of each weight times the slope of f in it.
+
+    Parameters
+    ----------
+    weights, X
+        As for `relu_net`.
+
+    Returns
+    -------
+    array, shape (K, n)
+        Every row is ``relu_net(weights, X)``: f is homogeneous in each layer.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the shapes do not fit or a value is not finite.
+
+    Examples
+    --------
+    >>> euler_sums([[[1.0, 1.0]], [[3.0]]], [[1.0, 2.0]]).tolist()
+    [[9.0], [9.0]]
+
+    References
+    ----------
+    Chapter 11, "Weight normalization".
+    """
+    weights, X = _network(weights, X)
+    _, inputs = _forward(weights, X)
+    signals = _backward(weights, inputs, np.ones(len(X)))
+    return np.array(
+        [
+            np.einsum("ij,ni,nj->n", *parts)
+            for parts in zip(weights, signals, inputs, strict=True)
+        ]
+    )
+
+
+def layer_lengths(weights, p=2):
+    """Return the entrywise p-norm of each layer.
+
+    Parameters
+    ----------
+    weights : list of arrays
+    p : float, at least 1
+
+    Returns
+    -------
+    array, shape (K,)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no layer, a value is not finite, or p is below 1.
+
+    Examples
+    --------
+    >>> layer_lengths([[[3.0, 4.0]], [[-2.0]]]).tolist()
+    [5.0, 2.0]
+
+    References
+    ----------
+    Chapter 11, "Weight normalization".
+    """
+    _checks.exponent(p)
+    layers = _layers(weights)
+    return np.array([_norms.lengths(layer.ravel(), p) for layer in layers])
+
+
+def layer_directions(weights, p=2):
+    """Return each layer over its entrywise p-norm.
+
+    Parameters
+    ----------
+    weights : list of arrays
+    p : float, at least 1
+
+    Returns
+    -------
+    list of arrays, the shapes of the weights
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a layer is zero, or as for `layer_lengths`.
+
+    Examples
+    --------
+    >>> layer_directions([[[3.0, 4.0]], [[-2.0]]])
+    [array([[0.6, 0.8]]), array([[-1.]])]
+
+    References
+    ----------
+    Chapter 11, "Weight normalization".
+    """
+    _checks.exponent(p)
+    layers = _nonzero(_layers(weights))
+    return [_norms.directions(W.ravel(), p).reshape(W.shape) for W in layers]
+
+
+def network_flow(
+    weights, X, y, log_times, method="gd", *, max_evaluations=MOST_EVALUATIONS
+):
+    """Follow the flow of a network's ``sum(exp(-y f(x)))`` to ``exp(log_times)``.
+
+    Parameters
+    ----------
+    weights : list of arrays
+        The layers at time 0, as for `relu_net`; none zero.
+    X : array, shape (n, d)
+    y : array, shape (n,)
+        Labels -1 and 1, both present.
+    log_times : array, shape (T,)
+        Increasing logarithms of times.
+    method : str
+        "gd": the gradient flow. "wn": that of ``rho_k`` and ``V_k``, with layers
+        ``rho_k V_k / |V_k|`` and V_k of norm 1 at the start.
+    max_evaluations : int
+        Of the gradient; the integration gives up beyond. So it ends where the network
+        does not come to separate the data, for the loss then does not fall; and
+        where a kink of a ReLU draws the flow in from both sides, for the flow then
+        slides along the kink and has no gradient to follow.
+
+    Returns
+    -------
+    NetworkFlow
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the shapes do not fit, a layer is zero, the labels are not of both signs,
+        or the times do not increase.
+
+    Examples
+    --------
+    >>> X, y = [[1.0, 0.5], [-1.0, 0.5]], [1, -1]
+    >>> flow = network_flow(gaussian_weights((2, 3, 1), 2), X, y, [0.0, 60.0])
+    >>> flow.stop_reason, flow.lengths.shape, flow.drift < 1e-8
+    ('reached', (2, 2), True)
+
+    References
+    ----------
+    Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
+    """
+    X, y = _checks.examples(X, y)
+    weights, X = _network(weights, X)
+    _nonzero(weights)
+    log_times = _checks.increasing("log_times", log_times)
+    _checks.method(method)
+    _arrays.check_integer("max_evaluations", max_evaluations, 1)
+
+    def log_loss(layers):
+        outputs, inputs = _forward(layers, X)
+        value, shares = log_sum(y * outputs)
+        signals = _backward(layers, inputs, shares * y)
+        return value, [s.T @ entering for s, entering in zip(signals, inputs)]
+
+    coordinates = COORDINATES[method](weights)
+    path, drift = follow_descent(
+        log_loss, coordinates, log_times, max_evaluations, solver=DOP853
+    )
+    states = [coordinates.layers(state) for state in path.states]
+    layers = [
+        np.reshape([layers[k] for layers in states], (-1, *W.shape))
+        for k, W in enumerate(weights)
+    ]
+    return NetworkFlow(path.log_times, layers, path.log_losses, drift, path.reason)
+
+
+def _layers(weights):
+    """Return the layers as arrays of two axes."""
+    layers = [_checks.array(f"weights[{k}]", W, 2) for k, W in enumerate(weights)]
+    if not layers:
+        raise ValueError("weights is empty: give at least one layer")
+    return layers
+
+
+def _network(weights, X):
+    """Return layers and examples that fit each other."""
+    layers, X = _layers(weights), _checks.array("X", X, 2)
+    width = X.shape[1]
+    for k, W in enumerate(layers):
+        if W.shape[1] != width:
+            raise ValueError(
+                f"weights[{k}] has shape {W.shape} and gets {width} numbers: give "
+                f"(out, {width})"
+            )
+        width = W.shape[0]
+    if width != 1:
+        raise ValueError(f"the last layer has {width} rows: give one, for one output")
+    return layers, X
+
+
+def _nonzero(layers):
+    """Raise if a layer is zero: it has no direction, and f no slope in the others."""
+    for k, W in enumerate(layers):
+        if not W.any():
+            raise ValueError(f"weights[{k}] is zero: it has no direction")
+    return layers
+
+
+def _forward(layers, X):
+    """Return the outputs, and what enters each layer."""
+    inputs = [X]
+    for W in layers[:-1]:
+        inputs.append(np.maximum(inputs[-1] @ W.T, 0))
+    return inputs[-1] @ layers[-1][0], inputs
+
+
+def _backward(layers, inputs, upstream):
+    """Return the slopes at what each layer gives, before its ReLU."""
+    signals = [upstream[:, None]]
+    for W, entering in zip(layers[:0:-1], inputs[:0:-1]):
+        signals.append((signals[-1] @ W) * (entering > 0))
+    return signals[::-1]
