@@ -1,0 +1,258 @@
+"""What accuracy costs: bounds on errors, numbers of parameters, measured slopes."""
+
+from math import comb, gcd
+
+import numpy as np
+
+from bnlib import _arrays
+
+
+def interpolation_bound(curvatures, cells):
+    """Bound the error of multilinear interpolation on [-1, 1]^d.
+
+    Parameters
+    ----------
+    curvatures : array of shape (d,)
+        Bounds on the pure second derivatives, at least 0.
+    cells : int, at least 1
+        Cells an axis.
+
+    Returns
+    -------
+    float
+        sum(curvatures) / (2 cells^2), in the sup norm.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If cells is no integer of at least 1, or a curvature negative or not finite.
+
+    Examples
+    --------
+    >>> interpolation_bound([2.0, 2.0], cells=10)
+    0.02
+
+    References
+    ----------
+    Chapter 12, its theorem on multilinear interpolation.
+    """
+    _arrays.check_integer("cells", cells, 1)
+    curvatures = np.asarray(curvatures, dtype=np.float64)
+    if curvatures.ndim != 1 or not curvatures.size:
+        raise ValueError(f"curvatures have shape {curvatures.shape}: give a vector")
+    if not (np.isfinite(curvatures) & (curvatures >= 0)).all():
+        raise ValueError(
+            f"curvatures is {curvatures}: give finite numbers of at least 0"
+        )
+    return float(curvatures.sum() / (2 * cells**2))
+
+
+def propagation_bound(error, factor, depth):
+    """Bound the error of a composition by that of its parts.
+
+    Parameters
+    ----------
+    error : float, at least 0
+        Sup norm of the error at every node.
+    factor : float, at least 0
+        What a node's Lipschitz constants, one a variable, sum to at most.
+    depth : int, at least 1
+        Nodes on the longest path.
+
+    Returns
+    -------
+    float
+        error * (1 + factor + ... + factor^(depth - 1)).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is negative or not finite, or depth no integer of at least 1.
+
+    Examples
+    --------
+    >>> round(propagation_bound(0.1, factor=0.5, depth=3), 12)
+    0.175
+
+    References
+    ----------
+    Chapter 12, its theorem on the propagation of errors.
+    """
+    _arrays.check_number("error", error, 0)
+    _arrays.check_number("factor", factor, 0)
+    _arrays.check_integer("depth", depth, 1)
+    return float(error * sum(factor**j for j in range(depth)))
+
+
+def shallow_parameters(units, inputs):
+    """Count the parameters of a network with one hidden layer.
+
+    Parameters
+    ----------
+    units, inputs : int, at least 1
+
+    Returns
+    -------
+    int
+        (inputs + 2) * units: a unit has a weight for each input, a bias and an output
+        weight.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If units or inputs is no integer of at least 1.
+
+    Examples
+    --------
+    >>> shallow_parameters(units=10, inputs=8)
+    100
+    """
+    _arrays.check_integer("units", units, 1)
+    _arrays.check_integer("inputs", inputs, 1)
+    return (inputs + 2) * units
+
+
+def tree_parameters(units, inputs, arity=2):
+    """Count the parameters of a tree with a small network at each of its nodes.
+
+    Parameters
+    ----------
+    units : int, at least 1
+        Hidden units of a node.
+    inputs : int
+        Variables at the bottom: a power of `arity` above 1.
+    arity : int, at least 2
+        Variables of a node.
+
+    Returns
+    -------
+    int
+        (arity + 2) * units for each of (inputs - 1) / (arity - 1) nodes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If units, inputs or arity is out of range, or inputs no power of arity.
+
+    Examples
+    --------
+    >>> tree_parameters(units=5, inputs=8)
+    140
+    """
+    _arrays.check_integer("units", units, 1)
+    return shallow_parameters(units, arity) * sum(level_counts(inputs, arity))
+
+
+def level_counts(inputs, arity):
+    """Return how many nodes a tree over so many inputs has, lowest level first."""
+    _arrays.check_integer("inputs", inputs, 2)
+    _arrays.check_integer("arity", arity, 2)
+    counts, left = [], int(inputs)
+    while left % arity == 0:
+        left //= arity
+        counts.append(left)
+    if left != 1:
+        raise ValueError(f"inputs is {inputs}: give a power of the arity, {arity}")
+    return counts
+
+
+def polynomial_units(degree, inputs):
+    """Count the units with which one hidden layer gives any polynomial.
+
+    Parameters
+    ----------
+    degree : int, at least 0
+    inputs : int, at least 1
+
+    Returns
+    -------
+    int
+        (degree + 1) * binomial(inputs - 1 + degree, degree), at most
+        (degree + 1)^inputs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If degree or inputs is out of range.
+
+    Examples
+    --------
+    >>> polynomial_units(degree=3, inputs=2)
+    16
+
+    References
+    ----------
+    Mhaskar 1996; chapter 12, its theorem on shallow networks.
+    """
+    _arrays.check_integer("degree", degree, 0)
+    _arrays.check_integer("inputs", inputs, 1)
+    return (degree + 1) * comb(inputs - 1 + degree, degree)
+
+
+def necklaces(length, beads):
+    """Count words of a length, where those that are rotations count once.
+
+    The number of values that a function on a grid can have if it does not change
+    under cyclic shifts of its variables.
+
+    Parameters
+    ----------
+    length, beads : int, at least 1
+        Letters of a word (variables), and the size of the alphabet (grid points).
+
+    Returns
+    -------
+    int
+        The mean over all rotations of the number of words that each leaves as they
+        are (Burnside's lemma).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If length or beads is no integer of at least 1.
+
+    Examples
+    --------
+    >>> necklaces(length=4, beads=2)
+    6
+    """
+    _arrays.check_integer("length", length, 1)
+    _arrays.check_integer("beads", beads, 1)
+    return sum(int(beads) ** gcd(shift, length) for shift in range(length)) // length
+
+
+def fit_slope(sizes, errors):
+    """Fit the exponent s of errors = constant * sizes^s, by least squares of logs.
+
+    Parameters
+    ----------
+    sizes, errors : arrays of shape (k,), k at least 2
+        Above 0; the sizes not all equal.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit each other, or hold something else.
+
+    Examples
+    --------
+    >>> round(fit_slope([1, 2, 4], [3, 12, 48]), 12)
+    2.0
+    """
+    sizes, errors = (np.asarray(a, dtype=np.float64) for a in (sizes, errors))
+    if sizes.ndim != 1 or sizes.shape != errors.shape or len(sizes) < 2:
+        raise ValueError(
+            f"sizes have shape {sizes.shape} and errors {errors.shape}: give two "
+            "vectors of one length of at least 2"
+        )
+    for name, values in (("sizes", sizes), ("errors", errors)):
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise ValueError(f"{name} are {values}: give finite numbers above 0")
+    logs = np.log(sizes) - np.log(sizes).mean()
+    if not logs.any():
+        raise ValueError(f"sizes are all {sizes[0]}: a slope needs two sizes")
+    return float(logs @ np.log(errors) / (logs @ logs))
