@@ -243,6 +243,11 @@ def _check_norm(bn, kind):
             "bn is in training mode, where it normalises with the batch: call "
             "bn.eval() first"
         )
+    if getattr(bn, "activation", None) is not None:
+        raise ValueError(
+            f"bn has activation={bn.activation!r}, which no linear layer computes: put "
+            "the activation into a layer of its own"
+        )
     if bn.running_mean is None or bn.running_var is None:
         raise ValueError(
             "bn has no running statistics (track_running_stats=False): it normalises "

@@ -1,10 +1,15 @@
-"""Batch normalization with torch's own signature."""
+"""Batch normalization with torch's own signature, on the backend that fits best."""
+
+import math
 
 import torch
 
-from bnlib import _arrays
-from bnlib.statistics import Statistics, running_update
-from bnlib.transform import batch_norm_forward, batch_norm_inference
+from bnlib import _arrays, kernels
+from bnlib.kernels import _readable
+
+# Asked for often, and so by shorter ways.
+_PLAIN, _STRIDED = kernels.PLAIN, torch.strided
+_FLOATS = {torch.float32, torch.float64, torch.float16, torch.bfloat16}
 
 
 def batch_norm(
@@ -16,12 +21,15 @@ def batch_norm(
     training=False,
     momentum=0.1,
     eps=1e-5,
+    *,
+    activation=None,
+    mask=None,
+    backend="auto",
 ):
     """Normalise a batch, as torch.nn.functional.batch_norm does.
 
-    This is the readable form: `bnlib.transform` on tensors, differentiated by
-    autograd, any number of times. It computes in float64 and is several times
-    slower than torch's own; ``make bench`` measures by how much.
+    Whatever the backend, the output has the dtype of ``input`` and every other
+    tensor keeps its own. All backends but "native" take their sums in float64.
 
     Parameters
     ----------
@@ -37,12 +45,22 @@ def batch_norm(
         The weight of the batch in the running statistics. The variance enters
         them unbiased.
     eps : float, at least 0
+    activation : "relu" or None
+        What to apply to the output, in the same pass over memory.
+    mask : Tensor of bool, shape (N, *spatial), or None
+        True keeps a position. The statistics are those of the kept positions;
+        all others may hold anything, NaN too, and their outputs and gradients
+        are 0.
+    backend : "auto", "readable", "native", "cpu" or "triton"
+        What computes it; see `bnlib.kernels`. The environment variable
+        ``BNLIB_BACKEND`` changes what "auto" means.
 
     Returns
     -------
     Tensor
-        Shape and dtype of ``input``. An empty input gives an empty output and
-        leaves the running statistics alone.
+        Shape and dtype of ``input``, differentiable twice. An empty input (or an
+        empty mask) gives an empty output (or zeros) and leaves the running
+        statistics alone.
 
     Raises
     ------
@@ -51,7 +69,8 @@ def batch_norm(
     ValueError
         If shapes or devices do not fit, a number is out of range, ``training``
         is true with one value per feature, or it is false and there are no
-        running statistics. Nothing has changed then.
+        running statistics; if there is no such backend, or it cannot take the
+        input. Nothing has changed then.
 
     Examples
     --------
@@ -63,34 +82,151 @@ def batch_norm(
     >>> mean, var
     (tensor([0.2000]), tensor([1.1000]))
 
+    Sequences of two lengths: what lies beyond the end of one has no influence.
+
+    >>> x = torch.tensor([[[1.0, 3.0]], [[2.0, torch.nan]]])
+    >>> mask = torch.tensor([[True, True], [True, False]])
+    >>> batch_norm(x, None, None, training=True, mask=mask).tolist()[1]
+    [[0.0, 0.0]]
+
     References
     ----------
-    Chapters 02, "The transform", and 04, "Inference".
+    Chapters 02, "The transform", 04, "Inference", and 05, "Kernels".
     """
-    _check(input, running_mean, running_var, weight, bias, momentum, eps)
+    vectors = running_mean, running_var, weight, bias
+    if not _is_plain(input, vectors, momentum, eps):
+        _check(input, *vectors, momentum, eps)
+        if training and running_mean is not None:
+            _check_writable("running_mean", running_mean)
+            _check_writable("running_var", running_var)
+    if activation is not None and activation != "relu":
+        raise ValueError(f"activation is {activation!r}: give None or 'relu'")
     if not training and running_mean is None:
         raise ValueError(
             "running_mean and running_var are None and training is False: there "
             "are no statistics to normalise with"
         )
-    if not training:
-        return batch_norm_inference(input, running_mean, running_var, weight, bias, eps)
-    _check_writable("running_mean", running_mean)
-    _check_writable("running_var", running_var)
-    if input.numel() == 0:
-        zeros = torch.zeros(input.shape[1], device=input.device)
-        return batch_norm_inference(input, zeros, zeros + 1, weight, bias, eps)
-    _arrays.check_training_count("input", input, _arrays.averaged_axes(input, None))
-    output, cache = batch_norm_forward(input, weight, bias, eps)
-    if running_mean is not None:
-        with torch.no_grad():
-            batch = Statistics(cache.mean, cache.var, input[:, 0].numel())
-            # In float64, so that a half-precision buffer is rounded once.
-            old = (_arrays.widen(buffer) for buffer in (running_mean, running_var))
-            mean, var = running_update(*old, batch, momentum)
-            running_mean.copy_(mean)
-            running_var.copy_(var)
+    options = bool(training), momentum, eps, activation == "relu"
+    name = kernels.choose(backend, input, *vectors)
+    if mask is None:
+        return _normalise(name, input, vectors, *options)
+    return _masked(name, input, mask, vectors, options)
+
+
+def _normalise(name, input, vectors, training, momentum, eps, relu):
+    """Normalise an input that was checked, on a backend that takes it."""
+    values = input.numel()
+    if values == 0:
+        # Statistics that are never used, so that the parameters get their zeros.
+        nothing = torch.zeros((2, input.shape[1]), device=input.device)
+        return _readable.batch_norm(input, *nothing, *vectors[2:], False, 0, 1, relu)
+    if training and values == input.shape[1]:
+        _arrays.check_training_count("input", input, _arrays.averaged_axes(input, None))
+    backend = kernels.module(name)
+    if name in ("readable", "native"):
+        return backend.batch_norm(input, *vectors, training, momentum, eps, relu)
+    mean, var, weight, bias = vectors
+    if torch.is_grad_enabled() and (
+        input.requires_grad
+        or (weight is not None and weight.requires_grad)
+        or (bias is not None and bias.requires_grad)
+    ):
+        return _apply(
+            input, weight, bias, backend, mean, var, training, momentum, eps, relu
+        )
+    return backend.forward(input, *vectors, training, momentum, eps, relu, False)[0]
+
+
+class _Fast(torch.autograd.Function):
+    """A fast backend's two passes; further derivatives by differentiable formulas."""
+
+    @staticmethod
+    def forward(
+        ctx, input, weight, bias, backend, mean, var, training, momentum, eps, relu
+    ):
+        output, statistics = backend.forward(
+            input, mean, var, weight, bias, training, momentum, eps, relu
+        )
+        ctx.save_for_backward(input, weight, bias, statistics)
+        ctx.given = backend, training, eps, relu
+        return output
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        input, weight, bias, statistics = ctx.saved_tensors
+        backend, training, eps, relu = ctx.given
+        if torch.is_grad_enabled():
+            grads = _readable.gradients(
+                grad_output, input, statistics, weight, bias, training, eps, relu
+            )
+        else:
+            grads = backend.backward(
+                grad_output, input, statistics, weight, bias, training, relu
+            )
+        needed = ctx.needs_input_grad
+        return *[g if n else None for g, n in zip(grads, needed)], *_NO_GRADIENTS
+
+
+# Without what torch does about torch.func first: fast backends are never inside it.
+_apply = super(torch.autograd.Function, _Fast).apply
+_NO_GRADIENTS = (None,) * 7
+
+
+def _masked(name, input, mask, vectors, options):
+    """Normalise the kept positions as rows of a matrix, and put them back."""
+    _check_mask(mask, input)
+    rows = input.movedim(1, -1)[mask]
+    output = torch.zeros_like(input)
+    if len(rows) == 1 and options[0]:
+        raise ValueError(
+            f"mask keeps one position of an input of shape {tuple(input.shape)}, one "
+            "value per feature: batch statistics need at least two"
+        )
+    output.movedim(1, -1)[mask] = _normalise(name, rows, vectors, *options)
     return output
+
+
+def _is_plain(input, vectors, momentum, eps):
+    """Say, as quickly as can be, that `_check` would find nothing; False if unsure."""
+    if (
+        type(input) not in _PLAIN
+        or input.dtype not in _FLOATS
+        or not (type(momentum) is type(eps) is float)
+        or not (0 <= momentum <= 1 and 0 <= eps < math.inf)
+        or (vectors[0] is None) is not (vectors[1] is None)
+    ):
+        return False
+    shape, layout, device = input.shape[1:2], _STRIDED, input.device
+    for vector in vectors:
+        if vector is not None and not (
+            type(vector) in _PLAIN
+            and vector.dtype in _FLOATS
+            and vector.shape == shape
+            and vector.layout is layout
+            and vector.device == device
+            and vector.is_contiguous()
+            and not vector.is_inference()
+        ):
+            return False
+    return len(shape) == 1 and input.layout is layout
+
+
+def _check_mask(mask, input):
+    if not isinstance(mask, torch.Tensor):
+        raise TypeError(f"mask is a {type(mask).__name__}: give a torch tensor")
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask has dtype {mask.dtype}: give torch.bool")
+    shape = (input.shape[0], *input.shape[2:])
+    if mask.shape != shape:
+        raise ValueError(
+            f"mask has shape {tuple(mask.shape)} for an input of shape "
+            f"{tuple(input.shape)}: give {shape}"
+        )
+    if mask.device != input.device:
+        raise ValueError(
+            f"input is on {input.device} but mask is on {mask.device}: put both on "
+            "one device"
+        )
 
 
 def _check(input, running_mean, running_var, weight, bias, momentum, eps):

@@ -30,8 +30,8 @@ def recalibrate(model, batches, *, method="sequential"):
         `num_batches_tracked` (the number of inputs measured) of its BatchNorm
         layers, torch's or bnlib's, whatever their mode. Nothing else changes,
         and on an error nothing at all. A layer that eval mode never runs stays
-        as it is; so does one without running statistics, which normalises every
-        batch by itself.
+        as it is; so does one whose statistics are frozen, and one without running
+        statistics, which normalises every batch by itself.
     batches : iterable
         Of inputs, or of tuples or lists whose first item is the input; of any
         sizes. "sequential" goes through it once per layer: it must give the
@@ -132,9 +132,8 @@ def _run(model, names, batches, first_only):
             behind.add(layer)
             return
         in_front.add(layer)
-        x = args[0] if args else kwargs["input"]
         where = f"batch {size} gives layer {names[layer]!r}"
-        found.setdefault(layer, []).append(_measured(layer, x, where))
+        found.setdefault(layer, []).append(_measured(layer, where, *args, **kwargs))
 
     with contextlib.ExitStack() as hooks:
         for layer in names:
@@ -154,9 +153,10 @@ def _run(model, names, batches, first_only):
     return first, size
 
 
-def _measured(layer, x, where):
+def _measured(layer, where, input, mask=None):
     """Return the statistics of one input of a layer, if it has any."""
-    layer._check_input_dim(x)
+    layer._check_input_dim(input)
+    x = input if mask is None else input.movedim(1, -1)[mask]
     if x.numel() == 0:
         raise ValueError(f"{where} an empty input, of shape {tuple(x.shape)}")
     if layer.training and x.numel() == x.shape[1]:
@@ -222,6 +222,7 @@ def _named_layers(model):
         if isinstance(module, _BatchNorm)
         and module.running_mean is not None
         and module.running_var is not None
+        and not getattr(module, "frozen_statistics", False)
     }
     if not names:
         raise ValueError(

@@ -1,46 +1,19 @@
-"""Time GDNP, and bnlib's batch normalization against torch's own.
+"""Measure this machine: GDNP, and bnlib's batch normalization beside torch's.
 
-``python -m tools.bench [--rounds N] [--threads N]``. What is compared is called in
-turn, so that a disturbance of the machine meets all; medians are compared. A row
-whose own times of torch scatter by more than a fifth is marked as noisy.
+``python -m tools.bench [--rounds N] [--device cuda] [--folder FOLDER]``. What is
+compared is called in turn, so that a disturbance of the machine meets all; medians are
+compared, on one thread. Results are written as records, with a figure. On a GPU only
+the backends for it are measured, at 500 MB, after their values were checked.
 """
 
 import argparse
-import statistics
-import time
+from pathlib import Path
 
-import torch
+from bnlib import experiments
+from tools import bench_gdnp, bench_kernels, bench_triton
 
-from bnlib.functional import batch_norm
-from tools import bench_gdnp
-
-SHAPES = ((32, 64), (4096, 512), (32768, 64), (32, 64, 28, 28), (128, 256, 7, 7))
-
-
-def compare(shape, rounds):
-    """Return medians of torch and bnlib, forward and with backward, and the noise."""
-    x = torch.randn(shape, requires_grad=True)
-    upstream = torch.randn(shape)
-    functions = {"torch": torch.nn.functional.batch_norm, "bnlib": batch_norm}
-    times = {(name, part): [] for name in functions for part in ("forward", "both")}
-    for _ in range(rounds + 1):
-        for name, function in functions.items():
-            forward, both = _timed(function, x, upstream)
-            times[name, "forward"].append(forward)
-            times[name, "both"].append(both)
-    # The first round warms up.
-    medians = {key: statistics.median(values[1:]) for key, values in times.items()}
-    low, _, high = statistics.quantiles(times["torch", "both"][1:], n=4)
-    return medians, (high - low) / medians["torch", "both"]
-
-
-def _timed(function, x, upstream):
-    x.grad = None
-    start = time.perf_counter()
-    y = function(x, None, None, training=True)
-    forward = time.perf_counter() - start
-    y.backward(upstream)
-    return forward, time.perf_counter() - start
+FOLDER = "_build/bench"
+ON_GPU = ["torch", "triton"]
 
 
 def at_least(least):
@@ -55,26 +28,54 @@ def at_least(least):
     return whole_number
 
 
+def measure(id, device, folder, **parameters):
+    """Run an experiment at paper scale and write its record to the folder."""
+    return experiments.run(
+        id, "paper", device=device, folder=folder, force=True, **parameters
+    )
+
+
+def on_cpu(rounds, folder):
+    """Measure everything that runs on a CPU, and what can be told of a GPU there."""
+    bench_gdnp.report(rounds)
+    wrong = bench_triton.report()
+    errors = measure("kernel-errors", "cpu", folder)
+    print(*bench_kernels.error_table(errors), "", sep="\n", flush=True)
+    speed = measure("kernel-speed", "cpu", folder, rounds=rounds)
+    print(*bench_kernels.speed_table(speed), "", sep="\n")
+    print(*bench_kernels.goals(speed, errors), *wrong, sep="\n")
+    return speed
+
+
+def on_gpu(device, rounds, folder):
+    """Check the values of the backends on a GPU, then time them."""
+    errors = measure("kernel-errors", device, folder, backends=ON_GPU)
+    print(*bench_kernels.error_table(errors), "", sep="\n", flush=True)
+    speed = measure("kernel-speed-gpu", device, folder, rounds=rounds)
+    print(*bench_kernels.speed_table(speed), sep="\n")
+    return speed
+
+
 def main(arguments=None):
-    """Print GDNP's rates, then a row a shape: times, and how many times torch's."""
+    """Print the tables, and write records and a figure."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
     parser.add_argument("--rounds", type=at_least(2), default=15)
-    parser.add_argument("--threads", type=at_least(1), default=1)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:0")
+    parser.add_argument("--folder", default=FOLDER, help="where records are written")
     given = parser.parse_args(arguments)
-    torch.set_num_threads(given.threads)
-    bench_gdnp.report(given.rounds)
-    print(f"float32, torch {torch.__version__}, {given.threads} thread(s), medians of")
-    print(f"{given.rounds} rounds; ratio: bnlib's time over torch's\n")
-    print(
-        f"{'shape':20} {'torch forward':>14} {'ratio':>6} {'with backward':>14} ratio"
-    )
-    for shape in SHAPES:
-        medians, noise = compare(shape, given.rounds)
-        row = f"{shape!s:20}"
-        for part in ("forward", "both"):
-            ours, theirs = medians["bnlib", part], medians["torch", part]
-            row += f" {theirs * 1e3:11.3f} ms {ours / theirs:6.1f}"
-        print(row + ("  noisy" if noise > 0.2 else ""), flush=True)
+    try:
+        if given.device == "cpu":
+            speed = on_cpu(given.rounds, given.folder)
+        else:
+            speed = on_gpu(given.device, given.rounds, given.folder)
+    except (ValueError, OSError, experiments.AlreadyRunning) as error:
+        parser.error(str(error))
+    figure = Path(given.folder) / f"{speed.id}.png"
+    bench_kernels.draw(speed, figure)
+    noisy = sum(map(bench_kernels.is_noisy, speed.results))
+    if noisy:
+        print(f"{noisy} of {len(speed.results)} rows were noisy: something else ran")
+    print(f"wrote {speed.id}.json and its figure to {given.folder}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,11 @@
+"""What a BatchNorm must get right: a list of cases, run on bnlib and on torch.
+
+Each case is a small input on which some implementation of batch norm has gone wrong,
+and the right answer. Chapter 14 prints the list by running it; the test suite holds
+bnlib to every row.
+"""
+
+from bnlib.conformance import _arithmetic, _training, _usage  # noqa: F401
+from bnlib.conformance._cases import Outcome, all_cases, run
+
+__all__ = ["Outcome", "all_cases", "run"]

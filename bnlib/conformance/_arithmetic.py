@@ -1,0 +1,237 @@
+"""Cases of arithmetic: values, gradients, dtypes and layouts."""
+
+import torch
+
+from bnlib.conformance._cases import (
+    NotOffered,
+    Otherwise,
+    case,
+    expect,
+    expect_close,
+    expect_error,
+    gradient,
+    reference,
+)
+
+
+def _plain(library, **options):
+    """Return the functional form in training mode, of the input alone."""
+    return lambda x: library.batch_norm(x, None, None, training=True, **options)
+
+
+@case(1, "training normalises with the variance over m, and tracks that over m - 1")
+def _(library):
+    layer = library.nn.BatchNorm1d(3, momentum=1.0)
+    x = torch.rand(4, 3, 4)
+    expect_close(layer(x), reference(x), 1e-6)
+    unbiased = x.double().transpose(0, 1).reshape(3, -1).var(dim=1, correction=1)
+    expect_close(layer.running_var, unbiased, 1e-6, "the tracked variance")
+
+
+@case(2, "over many batches of two the tracked variance tends to that of the data")
+def _(library):
+    layer = library.nn.BatchNorm1d(200, momentum=None)
+    for _ in range(100):
+        layer(torch.randn(2, 200))
+    tracked = layer.running_var.mean().item()
+    expect(abs(tracked - 1) < 0.1, f"it tends to {tracked:.1f}")
+
+
+@case(9, "means of 1e4 and 1e6 times the deviation: an error of at most 2e-7")
+def _(library):
+    shapes = [(4096, 4), (32, 4, 16, 16), (32, 4, 16, 16)]
+    formats = [torch.contiguous_format] * 2 + [torch.channels_last]
+    for mean, deviation in ((1e4, 1.0), (1e6, 1.0), (1e4, 1e-2)):
+        for shape, layout in zip(shapes, formats):
+            x = (torch.randn(shape) * deviation + mean).contiguous(memory_format=layout)
+            dy = torch.randn(shape)
+            expect_close(_plain(library)(x), reference(x), 2e-7)
+            right = gradient(
+                lambda x: _differentiable(x, 1e-5), x.double(), dy.double()
+            )
+            found = gradient(_plain(library), x, dy)
+            expect_close(found, right, 2e-7, "the gradient")
+
+
+def _differentiable(x, eps):
+    axes = [axis for axis in range(x.ndim) if axis != 1]
+    centred = x - x.mean(dim=axes, keepdim=True)
+    centred = centred - centred.mean(dim=axes, keepdim=True)
+    return centred / (centred.square().mean(dim=axes, keepdim=True) + eps).sqrt()
+
+
+@case(10, "a constant channel: the output is exactly beta")
+def _(library):
+    beta = torch.tensor([0.3, -1.0, 7.0])
+    x = torch.tensor([3.7, 100.0, 1e8]).expand(64, 3).contiguous()
+    for shape in ((64, 3), (4, 3, 4, 4)):
+        x = torch.tensor([3.7, 100.0, 1e8]).reshape(1, 3, *[1] * (len(shape) - 2))
+        x = x.expand(shape).contiguous()
+        y = library.batch_norm(x, None, None, torch.ones(3), beta, training=True)
+        error = (y - beta.reshape(1, 3, *[1] * (len(shape) - 2))).abs().max().item()
+        expect(error == 0, f"the output is off by {error:.0e}")
+        dy = torch.randn(shape)
+        axes = [0, *range(2, len(shape))]
+        right = (dy - dy.mean(dim=axes, keepdim=True)) / 1e-5**0.5
+        expect_close(gradient(_plain(library), x, dy), right, 1e-6, "the gradient")
+
+
+@case(11, "half precision with large deviations or many values: no overflow")
+def _(library):
+    wide = (torch.randn(2, 2, 256, 128) * 200).half()
+    narrow = (torch.randn(65536, 2) * 0.1 + 5).bfloat16()
+    for x in (wide, narrow):
+        y = _plain(library)(x)
+        expect(bool(y.isfinite().all()), "the output is not finite")
+        expect_close(y, reference(x), torch.finfo(x.dtype).eps)
+
+
+@case(12, "dtypes may differ from the parameters': the output has the input's")
+def _(library):
+    for inside, outside, affine in (
+        (torch.float16, torch.float32, False),
+        (torch.float16, torch.float32, True),
+        (torch.bfloat16, torch.float32, True),
+        (torch.float64, torch.float32, True),
+    ):
+        layer = library.nn.BatchNorm1d(3, affine=affine, dtype=outside)
+        x = torch.randn(16, 3).to(inside)
+        try:
+            y = layer(x)
+        except RuntimeError as error:
+            what = f"a {inside} input with {outside} buffers is refused"
+            raise Otherwise(what.replace("torch.", "")) from error
+        expect(y.dtype == inside, f"an output of {y.dtype} from {inside}")
+        expect_close(y, reference(x), 2 * torch.finfo(inside).eps)
+
+
+@case(13, "transposed, sliced, expanded, channels-last inputs: the same values")
+def _(library):
+    x = torch.randn(6, 4, 5, 8)
+    views = {
+        "channels_last": x.contiguous(memory_format=torch.channels_last),
+        "transposed": x.transpose(2, 3).contiguous().transpose(2, 3),
+        "sliced": torch.stack([x, x], dim=-1)[..., 0],
+        "flipped": x.flip(0).flip(0),
+    }
+    dy = torch.randn_like(x)
+    right = _plain(library)(x)
+    for name, view in views.items():
+        expect_close(_plain(library)(view), right, 1e-6, f"{name}: the output")
+        found = gradient(_plain(library), view, dy)
+        expect_close(found, gradient(_plain(library), x, dy), 1e-5, f"{name}: dx")
+    y = _plain(library)(views["channels_last"])
+    kept = y.is_contiguous(memory_format=torch.channels_last)
+    expect(kept, "the layout is not kept")
+    expanded = torch.randn(6, 4, 1, 1).expand(6, 4, 5, 8)
+    expect_close(_plain(library)(expanded), reference(expanded), 1e-6, "expanded: it")
+
+
+@case(14, "the backward pass in evaluation mode: a fixed affine map's")
+def _(library):
+    layer = library.nn.BatchNorm1d(3).double()
+    layer(torch.randn(20, 3, dtype=torch.float64) * 3 + 1)
+    layer.eval()
+    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    dy = torch.randn(5, 3, dtype=torch.float64)
+    dx, dgamma, dbeta = torch.autograd.grad(layer(x), [x, layer.weight, layer.bias], dy)
+    inv_std = (layer.running_var + layer.eps).rsqrt()
+    x_hat = (x - layer.running_mean) * inv_std
+    expect_close(dx, layer.weight * inv_std * dy, 1e-12, "dx")
+    expect_close(dgamma, (dy * x_hat).sum(dim=0), 1e-12, "dgamma")
+    expect_close(dbeta, dy.sum(dim=0), 1e-12, "dbeta")
+
+
+@case(15, "second derivatives, in both modes, with and without parameters")
+def _(library):
+    for training in (True, False):
+        for affine in (True, False):
+            buffers = torch.randn(2, 3, dtype=torch.float64).abs()
+            given = [None, None] if training else list(buffers)
+            leaves = [torch.randn(4, 3, dtype=torch.float64, requires_grad=True)]
+            if affine:
+                leaves += [
+                    torch.randn(3, dtype=torch.float64, requires_grad=True)
+                    for _ in range(2)
+                ]
+
+            def function(x, *parameters, given=given, training=training):
+                return library.batch_norm(x, *given, *parameters, training=training)
+
+            passed = torch.autograd.gradgradcheck(
+                function, leaves, raise_exception=False
+            )
+            expect(passed, f"wrong ones: training={training}, affine={affine}")
+
+
+@case(16, "an upstream gradient of ones gives nothing in training mode")
+def _(library):
+    x = torch.randn(50, 3, dtype=torch.float64)
+    found = gradient(_plain(library), x, torch.ones(50, 3, dtype=torch.float64))
+    size = found.abs().max().item()
+    expect(size < 1e-12, f"dx is {size:.0e}")
+
+
+@case(22, "padded sequences with a mask: padding counts nowhere, and may be NaN")
+def _(library):
+    if library.name == "torch":
+        raise NotOffered("no mask is taken")
+    x, mask = torch.randn(4, 3, 9), torch.rand(4, 9) < 0.7
+    hidden = ~mask[:, None].expand_as(x)
+    x = x.masked_fill(hidden, torch.nan)
+    kept = x.movedim(1, -1)[mask]
+    for padding in (0, 5):
+        longer = torch.nn.functional.pad(x, (0, padding), value=torch.nan)
+        keep = torch.nn.functional.pad(mask, (0, padding))
+        layer = library.nn.BatchNorm1d(3, momentum=1.0)
+        longer.requires_grad_()
+        y = layer(longer, mask=keep)
+        expect_close(y.movedim(1, -1)[keep], reference(kept), 1e-6)
+        expect(not y.movedim(1, -1)[~keep].any(), "padding is not 0 in the output")
+        y.square().sum().backward()
+        expect(not longer.grad.movedim(1, -1)[~keep].any(), "padding has a gradient")
+        expect_close(layer.running_mean, kept.mean(dim=0), 1e-5, "the mean")
+
+
+@case(28, "BN(c x) is BN(x) with eps / c^2, for c from 1e-3 to 1e3")
+def _(library):
+    x = torch.randn(64, 3) + 1
+    for factor in (1e-3, 1e-1, 1e1, 1e3):
+        found = _plain(library)(x * factor)
+        expect_close(found, reference(x, eps=1e-5 / factor**2), 1e-5)
+
+
+@case(29, "NaN or infinity in one channel: only that channel is affected")
+def _(library):
+    for shape in ((64, 3), (4, 3, 5, 5)):
+        for bad in (float("nan"), float("inf")):
+            x = torch.randn(shape)
+            right = _plain(library)(x)
+            x[0, 1] = bad
+            y = _plain(library)(x)
+            others = [0, 2]
+            expect_close(y[:, others], right[:, others], 1e-6)
+            expect(not y[:, 1].isfinite().all(), "the channel looks healthy")
+
+
+@case(33, "one image of height 1 whose strides fit two layouts: right gradients")
+def _(library):
+    x = torch.randn(16, 5, 1, 1).transpose(0, 3)
+    dy = torch.randn(1, 5, 1, 16)
+    weight = torch.ones(5, requires_grad=True)
+    bias = torch.zeros(5, requires_grad=True)
+    y = library.batch_norm(x, None, None, weight, bias, training=True)
+    dgamma, dbeta = torch.autograd.grad(y, [weight, bias], dy)
+    expect_close(dbeta, dy.sum(dim=(0, 2, 3)), 1e-5, "dbeta")
+    right = (dy.double() * reference(x)).sum(dim=(0, 2, 3))
+    expect_close(dgamma, right, 1e-5, "dgamma")
+
+
+@case(30, "wrong ranks, feature counts, kinds and devices: an error that names them")
+def _(library):
+    layer = library.nn.BatchNorm2d(3)
+    expect_error(lambda: layer(torch.randn(2, 3, 4)))
+    expect_error(lambda: layer(torch.randn(2, 4, 4, 4)), "4")
+    expect_error(lambda: layer(torch.ones(2, 3, 4, 4, dtype=torch.int64)), "int64")
+    expect_error(lambda: layer(torch.ones(2, 3, 4, 4).numpy()), "ndarray")
+    expect_error(lambda: layer(torch.ones(2, 3, 4, 4, device="meta")), "meta", "cpu")

@@ -1,0 +1,174 @@
+"""The list of cases, and how one is judged."""
+
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import torch
+
+import bnlib
+
+_CASES = {}
+
+
+class Case(NamedTuple):
+    """A row of the list: its number, what is asked, and the function that asks."""
+
+    number: int
+    asks: str
+    function: object
+
+
+class Outcome(NamedTuple):
+    """How a library answers a case.
+
+    ``verdict`` is "right", "otherwise" or "not offered"; ``detail`` says what it does
+    otherwise.
+    """
+
+    verdict: str
+    detail: str
+
+
+class Otherwise(Exception):
+    """The library does something else."""
+
+
+class NotOffered(Exception):
+    """The library has no such thing."""
+
+
+def case(number, asks):
+    """Put a function of a library into the list of cases."""
+
+    def register(function):
+        _CASES[number] = Case(number, asks, function)
+        return function
+
+    return register
+
+
+def all_cases():
+    """Return all cases, in order.
+
+    Returns
+    -------
+    list of Case
+        NamedTuples ``number``, ``asks`` (Markdown) and ``function``.
+
+    Examples
+    --------
+    >>> all_cases()[9].asks
+    'a constant channel: the output is exactly beta'
+
+    References
+    ----------
+    Chapter 14, "Practice".
+    """
+    return [_CASES[number] for number in sorted(_CASES)]
+
+
+def run(number, library="bnlib"):
+    """Run one case.
+
+    Parameters
+    ----------
+    number : int
+        Of the case, from 1.
+    library : "bnlib" or "torch"
+
+    Returns
+    -------
+    Outcome
+        NamedTuple ``verdict`` ("right", "otherwise" or "not offered") and
+        ``detail``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such case or library.
+
+    Examples
+    --------
+    >>> run(10).verdict
+    'right'
+    >>> run(22, library="torch").verdict
+    'not offered'
+
+    References
+    ----------
+    Chapter 14, "Practice".
+    """
+    if number not in _CASES:
+        raise ValueError(f"number is {number!r}: give one from 1 to {max(_CASES)}")
+    if library not in _LIBRARIES:
+        raise ValueError(f"library is {library!r}: give 'bnlib' or 'torch'")
+    with torch.random.fork_rng():
+        torch.manual_seed(number)
+        try:
+            _CASES[number].function(_LIBRARIES[library])
+        except Otherwise as found:
+            return Outcome("otherwise", str(found))
+        except NotOffered as found:
+            return Outcome("not offered", str(found))
+    return Outcome("right", "")
+
+
+def expect(condition, otherwise):
+    """Raise Otherwise, with what was found instead, unless the condition holds."""
+    if not condition:
+        raise Otherwise(otherwise)
+
+
+def expect_close(found, right, allowed, what="the output"):
+    """Raise unless the error is allowed, relative to the largest right value."""
+    scale = right.double().abs().max().clamp(min=1e-300)
+    error = ((found.double() - right.double()).abs().max() / scale).item()
+    expect(error <= allowed, f"{what} is off by {error:.0e}")
+
+
+def expect_error(function, *named, kinds=(TypeError, ValueError)):
+    """Raise unless the function raises such an error, naming all that is named."""
+    try:
+        function()
+    except kinds as error:
+        message = str(error)
+        missing = [word for word in named if word not in message]
+        expect(not missing, f"the error does not name {', '.join(missing)}")
+    except Exception as error:
+        raise Otherwise(f"{type(error).__name__}, not {_names(kinds)}") from error
+    else:
+        raise Otherwise("no error")
+
+
+def _names(kinds):
+    return " or ".join(kind.__name__ for kind in kinds)
+
+
+def reference(x, weight=None, bias=None, eps=1e-5):
+    """Return the right output for a batch, in float64 by the definition."""
+    x = x.detach().double()
+    axes = [axis for axis in range(x.ndim) if axis != 1]
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    mean = x.mean(dim=axes, keepdim=True)
+    # Once more, for what the first mean rounded away.
+    mean = mean + (x - mean).mean(dim=axes, keepdim=True)
+    var = (x - mean).square().mean(dim=axes, keepdim=True)
+    y = (x - mean) / (var + eps).sqrt()
+    y = y if weight is None else y * weight.detach().double().reshape(shape)
+    return y if bias is None else y + bias.detach().double().reshape(shape)
+
+
+def gradient(function, x, dy):
+    """Return the gradient of the sum of function(x) times dy, with respect to x."""
+    x = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(function(x), x, dy)[0]
+
+
+_LIBRARIES = {
+    "bnlib": SimpleNamespace(
+        name="bnlib", nn=bnlib.nn, batch_norm=bnlib.functional.batch_norm
+    ),
+    "torch": SimpleNamespace(
+        name="torch", nn=torch.nn, batch_norm=torch.nn.functional.batch_norm
+    ),
+}

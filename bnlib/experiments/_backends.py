@@ -1,0 +1,171 @@
+"""The backends of batch normalization, side by side and beside a float64 reference."""
+
+import time
+
+import torch
+
+from bnlib import kernels
+from bnlib.functional import batch_norm
+
+EPS = 1e-5
+#: Measured beside bnlib's backends; `implementations` says what they are.
+OTHERS = ("torch", "plain", "compiled")
+
+
+def reference(x, dy, weight=None, bias=None, relu=False):
+    """Output and gradient of the input in float64, in the textbook's two passes.
+
+    Parameters
+    ----------
+    x, dy : Tensors of one shape, (N, C) or (N, C, *spatial)
+    weight, bias : Tensors of shape (C,), or None
+    relu : bool
+        Whether the ReLU follows.
+
+    Returns
+    -------
+    y, dx : Tensors of float64
+
+    Examples
+    --------
+    >>> import torch
+    >>> y, dx = reference(torch.tensor([[1.0], [3.0]]), torch.ones(2, 1))
+    >>> y.round(decimals=4).tolist(), dx.tolist()
+    ([[-1.0], [1.0]], [[0.0], [0.0]])
+
+    References
+    ----------
+    Chapter 05, "Kernels".
+    """
+    axes, column = _axes(x)
+    x, dy = x.detach().double(), dy.double()
+    deviation = x - x.mean(axes, keepdim=True)
+    inv_std = (deviation.square().mean(axes, keepdim=True) + EPS).rsqrt()
+    x_hat = deviation * inv_std
+    scale = 1.0 if weight is None else weight.detach().double().view(column)
+    y = x_hat * scale
+    if bias is not None:
+        y += bias.detach().double().view(column)
+    if relu:
+        dy = torch.where(y > 0, dy, 0.0)
+        y.clamp_(min=0)
+    slope = (dy * x_hat).mean(axes, keepdim=True)
+    centred = dy - dy.mean(axes, keepdim=True)
+    return y, scale * inv_std * (centred - x_hat * slope)
+
+
+def _axes(x):
+    """The axes averaged over, and the shape that a vector of channels broadcasts in."""
+    return [axis for axis in range(x.ndim) if axis != 1], (-1, *[1] * (x.ndim - 2))
+
+
+def implementations(names, relu=False):
+    """Functions of input, weight and bias that normalise a batch, by name.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of `bnlib.kernels.BACKENDS`; "auto"; "torch" (torch's own function, and its
+        relu after it); "compiled" (these two through torch.compile); "plain" (the
+        formula as a row of torch's operations).
+    relu : bool
+        Whether the ReLU follows.
+
+    Returns
+    -------
+    dict of callables
+
+    Examples
+    --------
+    >>> import torch
+    >>> made = implementations(["torch", "readable"], relu=True)
+    >>> x, weight, bias = torch.tensor([[1.0], [3.0]]), torch.ones(1), torch.zeros(1)
+    >>> [f(x, weight, bias).round(decimals=4).tolist() for f in made.values()]
+    [[[0.0], [1.0]], [[0.0], [1.0]]]
+
+    References
+    ----------
+    Chapter 05, "Kernels".
+    """
+
+    def torchs(x, weight, bias):
+        given = x, None, None, weight, bias
+        y = torch.nn.functional.batch_norm(*given, training=True, eps=EPS)
+        return torch.relu(y) if relu else y
+
+    def ours(backend):
+        options = {"activation": "relu" if relu else None, "backend": backend}
+        return lambda x, weight, bias: batch_norm(
+            *(x, None, None, weight, bias), training=True, eps=EPS, **options
+        )
+
+    def plain(x, weight, bias):
+        axes, column = _axes(x)
+        var, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
+        y = (x - mean) / torch.sqrt(var + EPS) * weight.view(column) + bias.view(column)
+        return torch.relu(y) if relu else y
+
+    made = {"torch": torchs, "plain": plain}
+    if "compiled" in names:
+        made["compiled"] = torch.compile(torchs, dynamic=False)
+    return {name: made.get(name) or ours(name) for name in names}
+
+
+def usable(functions, x):
+    """Leave out the backends that refuse such an input."""
+    return {
+        name: function
+        for name, function in functions.items()
+        if name not in kernels.BACKENDS or kernels.refusal(name, x) is None
+    }
+
+
+def first_calls(functions, arguments, dy):
+    """Call each function for the first time.
+
+    Returns
+    -------
+    dict of (y, dx, seconds)
+        Without "compiled" where there is no compiler.
+    """
+    found = {}
+    for name, function in functions.items():
+        start = time.perf_counter()
+        try:
+            y = function(*arguments)
+            (dx,) = torch.autograd.grad(y, arguments[:1], dy)
+        except RuntimeError:
+            if name != "compiled":
+                raise
+            continue
+        found[name] = y.detach(), dx, time.perf_counter() - start
+    return found
+
+
+def relative(found, exact):
+    """The largest error over the largest value; 1e300 if it is not finite."""
+    return _number((found - exact).abs().max() / exact.abs().max())
+
+
+def units(found, exact):
+    """The largest error in units of the last place of each value.
+
+    Values below a 64th of the largest are judged by the unit there.
+    """
+    size = exact.abs().clamp(min=exact.abs().max() / 64)
+    unit = torch.finfo(found.dtype).eps * torch.exp2(size.log2().floor())
+    return _number(((found - exact) / unit).abs().max())
+
+
+def _number(error):
+    return float(f"{torch.nan_to_num(error, 1e300, 1e300):.3g}")
+
+
+def check_backends(backends):
+    """Raise ValueError for an unknown name, or if torch is not among them."""
+    known = (*OTHERS, "auto", *kernels.BACKENDS)
+    if "torch" not in backends or not set(backends) <= set(known):
+        raise ValueError(
+            f"backends are torch and any others of {', '.join(known[1:])}; "
+            f"got {', '.join(backends)}"
+        )

@@ -1,0 +1,172 @@
+"""Compile the C kernel on first use, and keep what was compiled.
+
+The library lies in the cache folder under a name made of its source, compiler and
+processor, and of its own checksum: what is there under its right name is whole.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+
+import filelock
+
+from bnlib.data._files import cache_folder
+
+#: The C file, and what it includes.
+SOURCES = tuple(
+    Path(__file__).with_name(f"batch_norm{end}")
+    for end in (".c", "_job.h", "_loops.h", "_vectors.h")
+)
+#: The first set that the compiler takes is used.
+OPTIONS = (["-march=native", "-fopenmp"], ["-march=native"], ["-fopenmp"], [])
+SECONDS = 300
+
+
+class BuildError(Exception):
+    """There is no library; the message says why."""
+
+
+def load():
+    """Return the library, compiled if it is not in the cache.
+
+    Raises
+    ------
+    BuildError
+        If there is no compiler, or it fails, or what it makes cannot be loaded.
+    """
+    compiler = _compiler()
+    key = _key(compiler)
+    folder = cache_folder().parent / "kernels"
+    kept = _kept(folder, key)
+    if kept is not None:
+        return _opened(kept)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder / f"{key}.lock", timeout=SECONDS):
+            # Another process may have built it while this one waited.
+            kept = _kept(folder, key)
+            return _opened(kept) if kept else _build(compiler, folder, key)
+    except (OSError, filelock.Timeout) as error:
+        warnings.warn(
+            f"the compiled kernel cannot be kept in {folder} ({error}) and is compiled "
+            "in every process; name another folder in the environment variable "
+            "BNLIB_CACHE",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        with tempfile.TemporaryDirectory() as elsewhere:
+            return _build(compiler, Path(elsewhere), key)
+
+
+def _compiler():
+    """Return the compiler's command, found on this machine."""
+    chosen = os.environ.get("CC")
+    try:
+        command = shlex.split(chosen) if chosen else ["cc"]
+    except ValueError as error:
+        raise BuildError(f"CC is {chosen!r}: {error}") from error
+    found = shutil.which(command[0]) if command else None
+    if found is None:
+        what = (
+            f"the compiler that CC names, {chosen!r},"
+            if chosen
+            else "a C compiler, cc,"
+        )
+        raise BuildError(f"{what} is not on this machine")
+    return [found, *command[1:]]
+
+
+def _key(compiler):
+    """Name what the library depends on."""
+    made = os.stat(compiler[0])
+    parts = [
+        *(source.read_bytes() for source in SOURCES),
+        repr((compiler, os.path.realpath(compiler[0]), made.st_size, made.st_mtime_ns)),
+        repr(OPTIONS),
+        _processor(),
+    ]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else part.encode())
+    return digest.hexdigest()[:16]
+
+
+def _processor():
+    """Describe the processor: its name and what instructions it has."""
+    described = [platform.machine(), platform.processor()]
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        lines = []
+    names = ("vendor_id", "model", "cpu family", "flags", "Features", "CPU p")
+    described += [line for line in lines if line.startswith(names)]
+    return "\n".join(described)
+
+
+def _checksum(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _kept(folder, key):
+    """Return the path of the library in the cache, or None; remove a broken one."""
+    for path in folder.glob(f"{key}-*.so"):
+        try:
+            if path.name == f"{key}-{_checksum(path)}.so":
+                return path
+            path.unlink()
+        except OSError:
+            continue
+    return None
+
+
+def _build(compiler, folder, key):
+    """Compile the library and put it into a folder; return it, loaded."""
+    with tempfile.TemporaryDirectory(prefix=f"{key}.", dir=folder) as inside:
+        made = Path(inside) / "made.so"
+        reasons = [_compile(compiler, options, made) for options in _until_made(made)]
+        if not made.is_file():
+            raise BuildError(f"{shlex.join(compiler)} failed: {reasons[-1]}")
+        library = _opened(made)
+        os.replace(made, folder / f"{key}-{_checksum(made)}.so")
+    return library
+
+
+def _until_made(made):
+    for options in OPTIONS:
+        if not made.is_file():
+            yield options
+
+
+def _compile(compiler, options, made):
+    """Compile once; return what went wrong, in a line."""
+    command = [*compiler, "-O3", *options, "-shared", "-fPIC", "-o", str(made)]
+    command += [str(SOURCES[0]), "-lm"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode != 0:
+        made.unlink(missing_ok=True)
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        errors = [line for line in lines if "error" in line] or lines
+        return errors[0] if errors else f"exit status {done.returncode}"
+    return "it made no library"
+
+
+def _opened(path):
+    try:
+        library = ctypes.CDLL(str(path))
+        for name in ("batch_norm_forward", "batch_norm_backward"):
+            getattr(library, name).restype = ctypes.c_int
+    except (OSError, AttributeError) as error:
+        raise BuildError(f"the compiled library cannot be loaded: {error}") from error
+    return library

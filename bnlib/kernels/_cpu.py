@@ -1,0 +1,179 @@
+"""The C kernel as a backend: from tensors to addresses, and what C leaves to others.
+
+The forward pass rounds to the dtype of the input, half precision by way of float32.
+Statistics that leave no room in float32, a variance beyond 1e-30 to 1e60 say, go to
+the readable form.
+"""
+
+import ctypes
+import functools
+
+import torch
+from torch.autograd.graph import increment_version
+
+from bnlib.kernels import _build, _readable
+
+_NUMBERS = {
+    torch.float32: 0,
+    torch.float64: 1,
+    torch.float16: 2,
+    torch.bfloat16: 3,
+    None: 0,
+}
+_TRAINING, _RELU, _CHANNELS_LAST = 1, 2, 4
+_DONE, _NO_MEMORY = 0, 1
+_threads = torch.get_num_threads
+
+
+@functools.cache
+def _built():
+    """Return the library or, second, why there is none; the first call decides."""
+    try:
+        library = _build.load()
+    except _build.BuildError as error:
+        return None, str(error)
+    address, number = ctypes.c_void_p, ctypes.c_double
+    library.batch_norm_forward.argtypes = [address] * 8 + [number] * 2
+    library.batch_norm_backward.argtypes = [address] * 9
+    return library, None
+
+
+def library():
+    """Return the compiled library, or None."""
+    return _built()[0]
+
+
+def refusal(input):
+    """Return why the kernel cannot take an input, or None."""
+    if not input.is_cpu:
+        return f"input is on {input.device} and it takes tensors on the cpu"
+    if input.dtype not in _NUMBERS:
+        return f"input has dtype {input.dtype}"
+    return _built()[1]
+
+
+def forward(
+    input,
+    running_mean,
+    running_var,
+    weight,
+    bias,
+    training,
+    momentum,
+    eps,
+    relu,
+    keep=True,
+):
+    """Return the output and, if they are to be kept, the statistics, float64 (3, C)."""
+    x, flags = _dense(input)
+    mean, var = _contiguous(running_mean), _contiguous(running_var)
+    scale, shift = _contiguous(weight), _contiguous(bias)
+    shape = x.shape
+    output = torch.empty_like(x)
+    statistics = torch.empty_like(_statistics(shape[1])) if keep else None
+    status = _built()[0].batch_norm_forward(
+        _call(
+            shape,
+            flags + _TRAINING * training + _RELU * relu,
+            _threads(),
+            x.dtype,
+            None if mean is None else mean.dtype,
+            None if var is None else var.dtype,
+            None if scale is None else scale.dtype,
+            None if shift is None else shift.dtype,
+        ),
+        x.data_ptr(),
+        output.data_ptr(),
+        None if mean is None else mean.data_ptr(),
+        None if var is None else var.data_ptr(),
+        None if scale is None else scale.data_ptr(),
+        None if shift is None else shift.data_ptr(),
+        None if statistics is None else statistics.data_ptr(),
+        momentum,
+        eps,
+    )
+    if status != _DONE:
+        _check_memory(status, x)
+        given = input, running_mean, running_var, weight, bias
+        return _exact(*given, training, momentum, eps, relu)
+    if training and mean is not None:
+        if mean is not running_mean:
+            running_mean.copy_(mean)
+        if var is not running_var:
+            running_var.copy_(var)
+        if not (mean.is_inference() or var.is_inference()):
+            increment_version((mean, var))
+    return output, statistics
+
+
+def backward(grad_output, input, statistics, weight, bias, training, relu):
+    """Return the gradients with respect to input, weight and bias."""
+    x, flags = _dense(input)
+    if grad_output.stride() != x.stride():
+        grad_output = torch.empty_like(x).copy_(grad_output)
+    scale, shift = _contiguous(weight), _contiguous(bias)
+    grad_input = torch.empty_like(x)
+    grad_weight = None if scale is None else torch.empty_like(scale)
+    grad_bias = None if shift is None else torch.empty_like(shift)
+    status = _built()[0].batch_norm_backward(
+        _call(
+            x.shape,
+            flags + _TRAINING * training + _RELU * relu,
+            _threads(),
+            x.dtype,
+            None,
+            None,
+            None if scale is None else scale.dtype,
+            None if shift is None else shift.dtype,
+        ),
+        x.data_ptr(),
+        grad_output.data_ptr(),
+        grad_input.data_ptr(),
+        None if scale is None else scale.data_ptr(),
+        None if shift is None else shift.data_ptr(),
+        statistics.data_ptr(),
+        None if scale is None else grad_weight.data_ptr(),
+        None if shift is None else grad_bias.data_ptr(),
+    )
+    _check_memory(status, x)
+    return grad_input, grad_weight, grad_bias
+
+
+@functools.lru_cache(maxsize=64)
+def _statistics(channels):
+    """Return what the statistics are like: to copy that takes half of torch.empty."""
+    return torch.empty((3, channels), dtype=torch.float64)
+
+
+@functools.lru_cache(maxsize=1024)
+def _call(shape, flags, threads, *dtypes):
+    """Return C's struct `Call`."""
+    run = functools.reduce(int.__mul__, shape[2:], 1)
+    numbers = [_NUMBERS[dtype] for dtype in dtypes]
+    return (ctypes.c_int64 * 10)(*shape[:2], run, flags, threads, *numbers)
+
+
+def _dense(input):
+    """Return the input in one of C's two orders, copied if it is in neither."""
+    if input.is_contiguous():
+        return input, 0
+    if input.ndim > 2 and input.movedim(1, -1).is_contiguous():
+        return input, _CHANNELS_LAST
+    return input.contiguous(), 0
+
+
+def _contiguous(vector):
+    return None if vector is None else vector.contiguous()
+
+
+def _check_memory(status, x):
+    if status == _NO_MEMORY:
+        raise MemoryError(f"no memory to work on an input of shape {tuple(x.shape)}")
+
+
+def _exact(input, mean, var, weight, bias, training, momentum, eps, relu):
+    output, mean, var = _readable.normalise(
+        input, mean, var, weight, bias, training, momentum, eps
+    )
+    statistics = torch.stack([mean, torch.zeros_like(mean), (var + eps).rsqrt()])
+    return output.relu() if relu else output, statistics

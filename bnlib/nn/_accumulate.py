@@ -1,0 +1,300 @@
+"""Exact gradients of a large batch, from micro-batches that fit into memory."""
+
+import contextlib
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from bnlib import _arrays
+from bnlib.nn._layers import kept_only
+from bnlib.statistics import (
+    Statistics,
+    averaging_share,
+    batch_statistics,
+    merge,
+    running_update,
+)
+from bnlib.transform import batch_norm_inference
+
+
+def accumulate(model, loss, batches):
+    r"""Accumulate the gradients of one large batch, exactly, by its micro-batches.
+
+    With batch normalization the plain way, a backward pass for each micro-batch, is
+    another computation: each is normalised by itself. Here all are normalised with the
+    statistics of their union. Writing the loss as a function of the parameters and of
+    every layer's mean and variance, its derivative by these is carried from the last
+    layer to the first, a pass over the micro-batches for each.
+
+    Parameters
+    ----------
+    model : Module
+        Gradients are added to ``.grad`` of its parameters. Its BatchNorm layers,
+        torch's or bnlib's, that normalise with the batch take it in once, as one
+        batch.
+    loss : callable
+        ``loss(model, batch)`` runs the model and returns a scalar. The objective is
+        the **sum** over the micro-batches: divide by the number of all examples if
+        you want their mean.
+    batches : sequence
+        The micro-batches, of any kind that ``loss`` takes, of any sizes.
+
+    Returns
+    -------
+    Tensor
+        The sum of the losses, without a graph.
+
+    Raises
+    ------
+    TypeError
+        If ``model`` is no Module, or ``batches`` no list or tuple.
+    ValueError
+        If there is no micro-batch, a layer runs twice or in another order from one
+        to the next, all together have one value per feature, or a loss is no scalar.
+        No gradient and no buffer has changed then.
+
+    Notes
+    -----
+    With K layers that normalise with the batch: K + 1 forward passes without a graph
+    and K + 1 with one, over all micro-batches, in the memory of one of them. Random
+    draws (dropout) are repeated from pass to pass; another layer that changes itself in
+    a forward pass does so in each. Hooks on the parameters' gradients do not run, so
+    DistributedDataParallel does not see these. There is no gain where the memory
+    suffices for the whole batch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 1))
+    >>> batches = [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 1.0]])]
+    >>> loss = lambda model, batch: model(batch).square().sum()
+    >>> total = accumulate(model, loss, batches)
+    >>> model[0].running_mean
+    tensor([0.2000, 0.1500])
+
+    References
+    ----------
+    Chapter 14, "Practice".
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}: give a torch Module")
+    if not isinstance(batches, list | tuple):
+        raise TypeError(f"batches is a {type(batches).__name__}: give a list or tuple")
+    if not batches:
+        raise ValueError("batches is empty: give at least one micro-batch")
+    layers = {
+        layer: _Lent(layer, name or type(layer).__name__)
+        for name, layer in model.named_modules()
+        if isinstance(layer, _BatchNorm) and _uses_batch(layer)
+    }
+    passes = _Passes(model, loss, batches)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng())
+        for layer, lent in layers.items():
+            stack.enter_context(_forward_replaced(layer, lent))
+        order = _set_statistics(passes, list(layers.values()))
+        _set_adjoints(passes, order)
+        total, gradients = _parameter_gradients(passes, order)
+    for parameter, gradient in gradients:
+        old = parameter.grad
+        parameter.grad = gradient if old is None else old + gradient
+    for layer, lent in layers.items():
+        lent.update(layer)
+    return total
+
+
+def _uses_batch(layer):
+    without = layer.running_mean is layer.running_var is None
+    frozen = getattr(layer, "frozen_statistics", False)
+    return (layer.training or without) and not frozen
+
+
+class _Passes:
+    """Runs all micro-batches, with the same random draws in every pass."""
+
+    def __init__(self, model, loss, batches):
+        self.model, self.loss, self.batches = model, loss, batches
+        self.seeds = torch.randint(2**62, (len(batches),)).tolist()
+
+    def __iter__(self):
+        """Yield a function for each micro-batch that returns its loss."""
+        for seed, batch in zip(self.seeds, self.batches):
+            torch.manual_seed(seed)
+            yield lambda batch=batch: self._checked(self.loss(self.model, batch))
+
+    def _checked(self, value):
+        if not isinstance(value, torch.Tensor) or value.ndim > 0:
+            kind = getattr(value, "shape", type(value).__name__)
+            raise ValueError(f"loss returned {kind}: give a scalar tensor")
+        return value
+
+
+class _Lent:
+    """What a layer does while its statistics are worked out."""
+
+    def __init__(self, layer, name):
+        self.layer, self.name = layer, name
+        self.mean, self.var, self.count = None, None, None
+        self.adjoint, self.moments, self.calls = None, None, 0
+
+    def forward(self, input, mask=None):
+        self.layer._check_input_dim(input)
+        _arrays.check_features("input", input, self.layer.num_features)
+        self.calls += 1
+        if self.calls > 1:
+            raise ValueError(f"layer {self.name!r} runs twice in one forward pass")
+        if mask is not None:
+            return kept_only(self._run, input, mask)
+        return self._run(input)
+
+    def _run(self, x):
+        if self.mean is None:
+            raise _Unset(self, batch_statistics(x) if x.numel() > 0 else None)
+        layer = self.layer
+        if self.adjoint is not None:
+            axes, wide = _arrays.averaged_axes(x, None), _arrays.widen(x)
+            mean = self.mean.detach().reshape([1, -1] + [1] * (x.ndim - 2))
+            sums = wide.sum(dim=axes), (wide - mean).square().sum(dim=axes)
+            self.moments = [each / self.count for each in sums]
+        y = batch_norm_inference(
+            x, self.mean, self.var, layer.weight, layer.bias, layer.eps
+        )
+        return torch.relu(y) if getattr(layer, "activation", None) else y
+
+    def set(self, statistics):
+        """Set mean and variance to those of all micro-batches' values."""
+        found = [each for each in statistics if each is not None]
+        count = sum(each.count for each in found)
+        if count < 2:
+            raise ValueError(
+                f"batches give layer {self.name!r} {count} values per feature: batch "
+                "statistics need at least two"
+            )
+        means, variances, counts = zip(*found)
+        whole = merge(torch.stack(means), torch.stack(variances), counts)
+        self.mean, self.var, self.count = whole
+
+    def take_adjoint(self):
+        """Return the adjoint's part in the objective of this micro-batch."""
+        terms = [(a * m).sum() for a, m in zip(self.adjoint, self.moments)]
+        return terms[0] + terms[1]
+
+    def update(self, layer):
+        """Take the whole batch into the running statistics, once."""
+        if self.mean is None or not (layer.training and layer.track_running_stats):
+            return
+        tracked = layer.num_batches_tracked
+        share = averaging_share(
+            layer.momentum, int(tracked) if tracked is not None else 0
+        )
+        batch = Statistics(self.mean.detach(), self.var.detach(), self.count)
+        with torch.no_grad():
+            buffers = layer.running_mean, layer.running_var
+            old = map(_arrays.widen, buffers)
+            for buffer, new in zip(buffers, running_update(*old, batch, share)):
+                buffer.copy_(new)
+        if tracked is not None:
+            tracked.add_(1)
+
+
+class _Unset(BaseException):
+    """A layer without statistics was reached: the forward pass ends there.
+
+    No Exception, so that a model which catches those does not catch it.
+    """
+
+    def __init__(self, lent, statistics):
+        super().__init__()
+        self.lent, self.statistics = lent, statistics
+
+
+@contextlib.contextmanager
+def _forward_replaced(layer, lent):
+    """Let the layer run as lent says, as long as this lasts."""
+    had = layer.__dict__.get("forward")
+    layer.forward = lent.forward
+    try:
+        yield
+    finally:
+        del layer.forward
+        if had is not None:
+            layer.forward = had
+
+
+def _set_statistics(passes, layers):
+    """Set the statistics layer by layer, in the order in which they run."""
+    order = []
+    while True:
+        reached = [_first_unset(run, layers) for run in passes]
+        lents = {unset.lent if unset else None for unset in reached}
+        if len(lents) > 1:
+            names = sorted(repr(lent.name) if lent else "none" for lent in lents)
+            raise ValueError(
+                f"layers {', '.join(names)} run in another order from one micro-batch "
+                "to the next: give micro-batches that take one way through the model"
+            )
+        (lent,) = lents
+        if lent is None:
+            return order
+        lent.set([unset.statistics for unset in reached])
+        order.append(lent)
+
+
+@torch.no_grad()
+def _first_unset(run, layers):
+    _begin(layers)
+    try:
+        run()
+    except _Unset as reached:
+        return reached
+    return None
+
+
+def _begin(layers):
+    for lent in layers:
+        lent.calls, lent.moments = 0, None
+
+
+def _set_adjoints(passes, order):
+    """Set each layer's derivative of the objective by its statistics, last first."""
+    for place in reversed(range(len(order))):
+        lent = order[place]
+        leaves = [s.requires_grad_() for s in (lent.mean, lent.var)]
+        sums = [torch.zeros_like(leaf) for leaf in leaves]
+        for run in passes:
+            _, objective = _objective(run, order, order[place + 1 :])
+            if not objective.requires_grad:
+                continue
+            found = torch.autograd.grad(objective, leaves, allow_unused=True)
+            for total, gradient in zip(sums, found):
+                if gradient is not None:
+                    total += gradient
+        lent.mean, lent.var = (leaf.detach() for leaf in leaves)
+        lent.adjoint = sums
+
+
+def _objective(run, order, behind):
+    """Return a micro-batch's loss, and with its part in statistics times adjoints."""
+    _begin(order)
+    value = objective = run()
+    for lent in behind:
+        objective = objective + lent.take_adjoint().to(value.dtype)
+    return value, objective
+
+
+def _parameter_gradients(passes, order):
+    """Return the sum of the losses, and the pairs of parameter and gradient."""
+    parameters = [p for p in passes.model.parameters() if p.requires_grad]
+    sums, total = [torch.zeros_like(p) for p in parameters], 0.0
+    used = set()
+    for run in passes:
+        value, objective = _objective(run, order, order)
+        total = total + value.detach()
+        if not objective.requires_grad:
+            continue
+        found = torch.autograd.grad(objective, parameters, allow_unused=True)
+        for place, gradient in enumerate(found):
+            if gradient is not None:
+                sums[place] += gradient
+                used.add(place)
+    return total, [(parameters[place], sums[place]) for place in sorted(used)]

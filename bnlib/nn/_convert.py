@@ -1,0 +1,85 @@
+"""Converting a model's BatchNorm layers from torch's to bnlib's, and back."""
+
+import torch
+
+from bnlib.nn._layers import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from bnlib.nn._sync import SyncBatchNorm
+
+_OURS = {
+    torch.nn.BatchNorm1d: BatchNorm1d,
+    torch.nn.BatchNorm2d: BatchNorm2d,
+    torch.nn.BatchNorm3d: BatchNorm3d,
+    torch.nn.SyncBatchNorm: SyncBatchNorm,
+}
+_KINDS = {"bnlib": _OURS, "torch": {ours: theirs for theirs, ours in _OURS.items()}}
+
+
+def convert(model, to="bnlib"):
+    """Make every BatchNorm layer of a model bnlib's, or torch's again.
+
+    The layers change their class and nothing else: they stay the same objects,
+    with the same parameters, buffers, hooks and modes, so that an optimiser or a
+    state dict made before still fits.
+
+    Parameters
+    ----------
+    model : Module
+        Changed in place; may be a BatchNorm layer itself. A subclass of such a
+        layer, such as a lazy one that has seen no batch, stays as it is.
+    to : "bnlib" or "torch"
+
+    Returns
+    -------
+    Module
+        ``model``.
+
+    Raises
+    ------
+    TypeError
+        If ``model`` is no Module.
+    ValueError
+        If ``to`` is something else, or, on the way to torch, a layer has an
+        activation or frozen statistics, which torch's have not. Nothing has
+        changed then.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    >>> type(convert(model)[1]).__module__
+    'bnlib.nn._layers'
+    >>> type(convert(model, to="torch")[1]) is torch.nn.BatchNorm1d
+    True
+
+    References
+    ----------
+    Chapter 14, "Practice".
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}: give a torch Module")
+    if to not in _KINDS:
+        raise ValueError(f"to is {to!r}: give 'bnlib' or 'torch'")
+    layers = [
+        (name or type(module).__name__, module)
+        for name, module in model.named_modules()
+        if type(module) in _KINDS[to]
+    ]
+    if to == "torch":
+        for name, layer in layers:
+            _check_torch_can(name, layer)
+    for _, layer in layers:
+        layer.__class__ = _KINDS[to][type(layer)]
+    return model
+
+
+def _check_torch_can(name, layer):
+    if layer.activation is not None:
+        raise ValueError(
+            f"layer {name!r} has activation={layer.activation!r}, which torch's has "
+            "not: put the activation into a layer of its own"
+        )
+    if layer.frozen_statistics:
+        raise ValueError(
+            f"layer {name!r} has frozen statistics, which torch's cannot keep in "
+            "training mode: thaw it first, freeze(model, statistics=False)"
+        )

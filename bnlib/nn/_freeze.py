@@ -1,0 +1,97 @@
+"""Freezing BatchNorm layers: their statistics, their parameters, or both."""
+
+import torch
+
+from bnlib.nn._layers import Layer
+
+
+def freeze(model, statistics=True, affine=True):
+    """Freeze the BatchNorm layers of a model, or thaw them.
+
+    ==========  =======  ==================  =====================================
+    statistics  affine   ``layer.frozen``    in training mode
+    ==========  =======  ==================  =====================================
+    True        True     "all"               a fixed affine map
+    True        False    "statistics"        normalises with the buffers, which
+                                             stay; weight and bias are learnt
+    False       True     "affine"            normalises with the batch and updates
+                                             the buffers; weight and bias stay
+    False       False    None                not frozen
+    ==========  =======  ==================  =====================================
+
+    ``train()`` and ``eval()`` change nothing of this. A layer without weight and
+    bias counts as affinely frozen when its statistics are.
+
+    Parameters
+    ----------
+    model : Module
+        Changed in place; may be a layer itself. Its layers must be bnlib's: see
+        `convert`.
+    statistics, affine : bool
+        What is to be frozen; what is False is thawed. A frozen parameter does
+        not require a gradient and has none, so that an optimiser leaves it as
+        it is, weight decay included.
+
+    Returns
+    -------
+    Module
+        ``model``.
+
+    Raises
+    ------
+    TypeError
+        If ``model`` is no Module, or a flag no bool.
+    ValueError
+        If it has no BatchNorm layer, one of torch's, or, to be frozen, one
+        without running statistics. Nothing has changed then.
+
+    Examples
+    --------
+    >>> import bnlib
+    >>> layer = bnlib.nn.BatchNorm1d(2)
+    >>> freeze(layer, affine=False).frozen
+    'statistics'
+    >>> layer.train().frozen
+    'statistics'
+
+    References
+    ----------
+    Chapter 14, "Practice".
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}: give a torch Module")
+    for name, flag in (("statistics", statistics), ("affine", affine)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} is {flag!r}: give True or False")
+    layers = _layers(model)
+    for name, layer in layers:
+        if statistics and (layer.running_mean is None or layer.running_var is None):
+            raise ValueError(
+                f"layer {name!r} has no running statistics to freeze: make it with "
+                "track_running_stats=True, or freeze with statistics=False"
+            )
+    for _, layer in layers:
+        layer.frozen_statistics = statistics
+        for parameter in layer.parameters(recurse=False):
+            parameter.requires_grad_(not affine)
+            if affine:
+                parameter.grad = None
+    return model
+
+
+def _layers(model):
+    """Return the names and BatchNorm layers; raise if there is none of bnlib's."""
+    layers = [
+        (name or type(module).__name__, module)
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+    ]
+    if not layers:
+        raise ValueError(f"model, a {type(model).__name__}, has no BatchNorm layer")
+    for name, layer in layers:
+        if not isinstance(layer, Layer):
+            raise ValueError(
+                f"layer {name!r} is torch's {type(layer).__name__}, which train() "
+                "would thaw: bnlib.nn.convert(model) first"
+            )
+    return layers

@@ -1,0 +1,231 @@
+"""Batch normalization as modules."""
+
+import torch
+
+from bnlib import _arrays
+from bnlib.functional import batch_norm
+from bnlib.statistics import averaging_share
+
+
+class Layer(torch.nn.modules.batchnorm._BatchNorm):
+    """What the layers share: checks, the states, and the running statistics."""
+
+    #: Whether training mode, too, normalises with the buffers and leaves them alone.
+    frozen_statistics = False
+    activation = None
+
+    def __init__(
+        self,
+        num_features,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
+        *,
+        activation=None,
+        **bias,
+    ):
+        _arrays.check_integer("num_features", num_features, 1)
+        _arrays.check_number("eps", eps, 0)
+        _arrays.check_momentum(momentum)
+        check_activation(activation)
+        super().__init__(
+            num_features,
+            eps,
+            momentum,
+            affine,
+            track_running_stats,
+            device=device,
+            dtype=dtype,
+            **bias,
+        )
+        if activation is not None:
+            self.activation = activation
+
+    def forward(self, input, mask=None):
+        if not isinstance(input, torch.Tensor):
+            raise TypeError(f"input is a {type(input).__name__}: give a torch tensor")
+        self._check_input_dim(input)
+        _arrays.check_features("input", input, self.num_features)
+        _arrays.check_momentum(self.momentum)
+        updates = self.training and self.track_running_stats
+        updates = updates and not (self.frozen_statistics or _recomputes())
+        without = self.running_mean is self.running_var is None
+        uses_batch = (self.training or without) and not self.frozen_statistics
+        passed = updates or not uses_batch
+        tracked = self.num_batches_tracked
+        counted = updates and self.momentum is None and tracked is not None
+        share = averaging_share(self.momentum, int(tracked) if counted else 0)
+        output, has_values = self._normalised(
+            input,
+            self.running_mean if passed else None,
+            self.running_var if passed else None,
+            uses_batch,
+            share,
+            mask,
+        )
+        if updates and tracked is not None and has_values:
+            tracked.add_(1)
+        return output
+
+    def _normalised(self, input, mean, var, uses_batch, share, mask):
+        """Return the output, and whether the batch has any values."""
+        if torch.compiler.is_compiling() and mask is None:
+            # A graph of torch's own operation is what its compilers know to fuse.
+            output = torch.nn.functional.batch_norm(
+                input, mean, var, self.weight, self.bias, uses_batch, share, self.eps
+            )
+            return output if self.activation is None else torch.relu(output), True
+        output = batch_norm(
+            input,
+            mean,
+            var,
+            self.weight,
+            self.bias,
+            uses_batch,
+            share,
+            self.eps,
+            activation=self.activation,
+            mask=mask,
+        )
+        return output, input.numel() > 0 and (mask is None or bool(mask.any()))
+
+    @property
+    def frozen(self):
+        """What is frozen: None, "statistics", "affine" or "all"."""
+        parameters = [p for p in (self.weight, self.bias) if p is not None]
+        affine = bool(parameters) and not any(p.requires_grad for p in parameters)
+        if self.frozen_statistics:
+            return "all" if affine or not parameters else "statistics"
+        return "affine" if affine else None
+
+    def extra_repr(self):
+        own = "" if self.activation is None else f", activation={self.activation!r}"
+        frozen = f", frozen={self.frozen!r}" if self.frozen_statistics else ""
+        return super().extra_repr() + own + frozen
+
+
+def check_activation(activation):
+    """Raise unless it is an activation that the layers can apply."""
+    if activation not in (None, "relu"):
+        raise ValueError(f"activation is {activation!r}: give None or 'relu'")
+
+
+def _recomputes():
+    """Whether a backward pass runs this forward, as activation checkpointing does."""
+    # No public function tells; torch.utils.checkpoint itself asks this one.
+    compiling = torch.compiler.is_compiling()
+    return not compiling and torch._C._current_graph_task_id() != -1
+
+
+def kept_only(function, x, mask):
+    """Apply a function of (m, C) to the values that a mask keeps; 0 elsewhere.
+
+    The mask has the shape of ``x`` without axis 1. The function may return more than
+    its output: a tuple that begins with it.
+    """
+    last = x.movedim(1, -1)
+    if mask.dtype != torch.bool or mask.shape != last.shape[:-1]:
+        raise ValueError(
+            f"mask has dtype {mask.dtype} and shape {tuple(mask.shape)}: give bool of "
+            f"shape {tuple(last.shape[:-1])}"
+        )
+    found = function(last[mask])
+    kept, *rest = found if isinstance(found, tuple) else (found,)
+    output = torch.zeros_like(last).masked_scatter(mask.unsqueeze(-1), kept)
+    output = output.movedim(-1, 1)
+    return (output, *rest) if rest else output
+
+
+class BatchNorm1d(Layer, torch.nn.BatchNorm1d):
+    """Batch normalization of (N, C) or (N, C, L).
+
+    Call it with the batch and, for padded sequences, a mask: bool, of shape
+    (N,) or (N, L), true for what is kept.
+
+    Parameters
+    ----------
+    num_features : int
+        C, at least 1.
+    eps : float, at least 0
+    momentum : float in [0, 1] or None
+        Weight of a batch in the running statistics; None averages all batches.
+    affine : bool
+        Learn ``weight`` and ``bias``, shape (C,).
+    track_running_stats : bool
+        Keep ``running_mean``, ``running_var`` and ``num_batches_tracked``.
+    device, dtype
+        Of the parameters and buffers.
+    activation : None or "relu", keyword only
+        Applied to the output, in the same kernel where there is one.
+    bias : bool, keyword only
+        False leaves ``bias`` out, as torch 2.13 and later allow.
+
+    Attributes
+    ----------
+    frozen : None, "statistics", "affine" or "all"
+        See `freeze`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        At construction and in a call, naming what was given; nothing has
+        changed then. An empty batch gives an empty output and updates nothing.
+
+    Notes
+    -----
+    Within `torch.compile` and `torch.export` it is torch's own operation, for the
+    compiler to fuse: drop-in, but with that one's sums, and without some of the checks.
+
+    Activation checkpointing runs a layer twice, the second time within the
+    backward pass; the running statistics take in the batch once.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer = BatchNorm1d(1, eps=0.0)
+    >>> layer(torch.tensor([[1.0], [3.0]])).detach().ravel().tolist()
+    [-1.0, 1.0]
+    >>> layer.running_var
+    tensor([1.1000])
+
+    References
+    ----------
+    Ioffe and Szegedy 2015; chapters 02, 04 and 14.
+    """
+
+
+class BatchNorm2d(Layer, torch.nn.BatchNorm2d):
+    """Batch normalization of images (N, C, H, W), one mean and variance a channel.
+
+    Arguments and errors are those of `BatchNorm1d`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> BatchNorm2d(3)(torch.randn(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 4, 4])
+
+    References
+    ----------
+    Ioffe and Szegedy 2015, section 3.2; chapter 02.
+    """
+
+
+class BatchNorm3d(Layer, torch.nn.BatchNorm3d):
+    """Batch normalization of volumes or video, (N, C, D, H, W).
+
+    Arguments and errors are those of `BatchNorm1d`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> BatchNorm3d(3)(torch.randn(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 4, 4, 4])
+
+    References
+    ----------
+    Ioffe and Szegedy 2015, section 3.2; chapter 02.
+    """

@@ -1,0 +1,106 @@
+"""The cases that a BatchNorm must get right: bnlib does, and a broken one does not."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import bnlib
+from bnlib import conformance
+from bnlib.conformance import _cases
+
+NUMBERS = [case.number for case in conformance.all_cases()]
+#: Cases of functions that stand beside the layers, and of more than one process.
+BESIDE = {3, 5, 19, 21, 22, 23, 25, 26, 27, 32}
+
+
+def test_every_row_of_the_list_is_there():
+    assert list(range(1, 34)) == NUMBERS
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_bnlib_gets_it_right(number):
+    assert conformance.run(number) == ("right", "")
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_case_judges_torch_without_an_exception(number):
+    outcome = conformance.run(number, library="torch")
+    assert outcome.verdict in ("right", "otherwise", "not offered")
+    assert bool(outcome.detail) is (outcome.verdict != "right")
+
+
+class Broken(torch.nn.BatchNorm1d):
+    """A layer that takes anything, and answers with noise."""
+
+    def __init__(self, num_features, *arguments, dtype=None, **options):
+        super().__init__(max(num_features, 1), dtype=dtype)
+
+    def forward(self, input):
+        if isinstance(input, torch.Tensor) and input.is_floating_point():
+            self.running_mean += 1
+            self.running_var += 1
+            self.num_batches_tracked += 1
+            loose = input.sum() * 0 + self.weight.sum() * 0 + self.bias.sum() * 0
+            noise = torch.randn(input.shape, dtype=input.dtype, device=input.device)
+            return noise + loose.nan_to_num()
+        return input
+
+
+def broken_function(input, mean, var, weight=None, bias=None, **options):
+    noise = torch.randn(input.shape, dtype=input.dtype)
+    for given in (input, weight, bias):
+        if given is not None:
+            noise = noise + (given.detach() * given).nan_to_num().sum()
+    return noise
+
+
+@pytest.mark.parametrize("number", sorted(set(NUMBERS) - BESIDE))
+def test_a_case_rejects_a_broken_layer(monkeypatch, number):
+    names = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
+    library = SimpleNamespace(
+        name="broken",
+        nn=SimpleNamespace(**dict.fromkeys(names, Broken)),
+        batch_norm=broken_function,
+    )
+    monkeypatch.setitem(_cases._LIBRARIES, "torch", library)
+    assert conformance.run(number, library="torch").verdict == "otherwise"
+
+
+@pytest.mark.parametrize(
+    ("number", "place", "name", "broken"),
+    [
+        (5, bnlib, "recalibrate", lambda model, batches: model),
+        (25, bnlib, "recalibrate", lambda model, batches: model),
+        (19, bnlib.nn, "freeze", lambda model, **flags: model),
+        (
+            23,
+            bnlib.nn,
+            "accumulate",
+            lambda model, loss, batches: loss(model, batches[0]).backward(),
+        ),
+        (24, bnlib, "fold", lambda layer, norm: layer),
+        (27, bnlib.nn, "weight_norm", torch.nn.utils.parametrizations.weight_norm),
+    ],
+)
+def test_a_case_rejects_a_broken_function(monkeypatch, number, place, name, broken):
+    assert conformance.run(number).verdict == "right"
+    monkeypatch.setattr(place, name, broken)
+    assert conformance.run(number).verdict == "otherwise"
+
+
+def test_running_a_case_leaves_the_random_numbers_alone():
+    torch.manual_seed(0)
+    expected = torch.randn(2)
+    torch.manual_seed(0)
+    conformance.run(9)
+    assert torch.equal(torch.randn(2), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [((0,), "number is 0: give one from 1 to 33"), ((1, "jax"), "library is 'jax'")],
+)
+def test_bad_arguments_are_named(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        conformance.run(*arguments)
