@@ -1,0 +1,228 @@
+"""Kohler et al.: how far a layer's gradient depends on the layers after it."""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from bnlib import _arrays
+from bnlib.experiments._registry import experiment
+from bnlib.experiments._training import checkpoints, generators, perceptron, rounded
+from bnlib.networks import estimate_block_norms, linear_layers
+from bnlib.networks._layers import NoDirection
+
+CHAPTER = {"chapter": "10-gdnp-networks", "source": "kohler2019"}
+CLASSES = 10
+#: The coordinates in which the dependency is measured, see `bnlib.networks`.
+COORDINATES = ("weights", "bn_directions")
+#: A run ends, as diverged, at a loss of more than so many times the least before.
+DIVERGED = 1e6
+
+
+def _training_set(dataset, device):
+    """Return inputs, each with mean 0 and deviation 1, and labels."""
+    x = dataset.x_train.reshape(len(dataset.x_train), -1)
+    mean, std = (
+        f(x, axis=0, dtype=float).astype(np.float32) for f in (np.mean, np.std)
+    )
+    # Corner pixels that are always blank have no spread.
+    std[std == 0] = 1
+    x = (x.astype(np.float32) - mean) / std
+    return torch.from_numpy(x).to(device), torch.tensor(dataset.y_train, device=device)
+
+
+def _network(arm, inputs, width, hidden_layers, generator):
+    """Build the network: tanh, Gaussian weights of deviation 1 / sqrt(inputs)."""
+    widths = [inputs, *[width] * hidden_layers, CLASSES]
+    norm = nn.BatchNorm1d if arm == "batch_norm" else None
+    return perceptron(widths, norm, nn.Tanh, lambda n: n**-0.5, generator)
+
+
+def _rates(network, rate):
+    """Return the step of each parameter: tenfold for the lengths g of BN."""
+    lengths = {id(m.weight) for m in network if isinstance(m, nn.BatchNorm1d)}
+    return [10 * rate if id(p) in lengths else rate for p in network.parameters()]
+
+
+def _descent(network, loss, rate, steps):
+    """Yield step, loss and gradients, then take the step; end where it diverges."""
+    parameters, rates = list(network.parameters()), _rates(network, rate)
+    most = math.inf
+    for step in range(steps + 1):
+        value = loss(network)
+        gradients = torch.autograd.grad(value, parameters)
+        if not (value.isfinite() and value.item() <= most):
+            return
+        most = min(most, DIVERGED * value.item())
+        yield step, value.item(), gradients
+        with torch.no_grad():
+            torch._foreach_sub_(parameters, torch._foreach_mul(gradients, rates))
+
+
+def _dependencies(network, loss, central, **options):
+    """Return norms of the blocks with each later layer, and their errors."""
+    found = {}
+    for kind in COORDINATES:
+        try:
+            estimate = estimate_block_norms(
+                network, loss, central, coordinates=kind, **options
+            )
+        except NoDirection:  # a unit is constant over the batch
+            continue
+        found[kind] = list(map(rounded, estimate.norms))
+        found[f"{kind}_errors"] = list(map(rounded, estimate.norm_errors))
+    return found
+
+
+def _nothing(later):
+    """Return what stands for a look that has shown nothing."""
+    lists = [f"{kind}{ending}" for kind in COORDINATES for ending in ("", "_errors")]
+    numbers = dict.fromkeys(("loss", "gradient", "central_gradient"))
+    return numbers | {name: [None] * later for name in lists}
+
+
+def _check(learning_rate, **sizes):
+    _arrays.check_positive("learning_rate", learning_rate)
+    for name, size in sizes.items():
+        _arrays.check_integer(name, size, 2 if name in ("looks", "samples") else 1)
+
+
+def _lengths(network, gradients, central):
+    """Return the length of the gradient by all parameters, and by the central layer."""
+    lengths = [gradient.norm().item() for gradient in gradients]
+    names = [name for name, _ in network.named_parameters()]
+    own = names.index(f"{linear_layers(network)[central]}.weight")
+    return {
+        "gradient": rounded(math.hypot(*lengths)),
+        "central_gradient": rounded(lengths[own]),
+    }
+
+
+def _watched(context, name, arm, rate, width, hidden_layers, steps, looks, samples):
+    """Descend, and return lists with an entry for each look at the network."""
+    weights, signs = generators(context, 2)
+    x, y = _training_set(context.datasets[name], context.device)
+    network = _network(arm, x.shape[1], width, hidden_layers, weights)
+    network.to(context.device)
+    central = hidden_layers // 2
+    seed = signs.initial_seed() % 2**32
+
+    def loss(network):
+        return cross_entropy(network(x), y)
+
+    nothing = _nothing(hidden_layers - central)
+    at, looked = checkpoints(steps, looks), []
+    for step, value, gradients in _descent(network, loss, rate, steps):
+        if step in at:
+            seen = {"loss": rounded(value)} | _lengths(network, gradients, central)
+            seen |= _dependencies(
+                network, loss, central, samples=samples, seed=seed + step
+            )
+            looked.append(nothing | seen)
+    missing = len(at) - len(looked)
+    looked += [nothing] * missing
+    found = {name: [seen[name] for seen in looked] for name in nothing}
+    return found | {"steps": at, "diverged": missing > 0}
+
+
+SWEEP = {"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"}
+KIND = {"sweep": SWEEP, "paired": ("arm", "learning_rate")} | CHAPTER
+SIZE = {"arms": ["plain", "batch_norm"], "width": 50, "hidden_layers": 6}
+
+
+@experiment(
+    id="kohler-digits",
+    title="Digits: how far a central layer depends on each later one, over training",
+    data=("digits",),
+    threads=1,
+    live={
+        "learning_rates": [0.3],
+        "seeds": [0],
+        "steps": 150,
+        "looks": 6,
+        "samples": 4,
+        **SIZE,
+    },
+    paper={
+        "learning_rates": [0.3],
+        "seeds": [0, 1, 2, 3, 4],
+        "steps": 5000,
+        "looks": 20,
+        "samples": 8,
+        **SIZE,
+    },
+    **KIND,
+)
+def kohler_digits(
+    context, arm, learning_rate, width, hidden_layers, steps, looks, samples
+):
+    """Train by full-batch gradient descent with BN or without, from equal weights.
+
+    All parameters of the tanh network have the same step, but the lengths g of BN
+    ten times that. Measured at each look: the loss, the length of its gradient by
+    all parameters and by the weights of the central linear layer (number
+    hidden_layers // 2, from 0), and in both `COORDINATES` the norms of the second
+    derivatives of the loss by the central layer and each later one, estimated, with
+    their standard errors.
+    """
+    sizes = {"width": width, "hidden_layers": hidden_layers, "steps": steps}
+    sizes |= {"looks": looks, "samples": samples}
+    _check(learning_rate, **sizes)
+    return _watched(context, "digits", arm, learning_rate, **sizes)
+
+
+@experiment(
+    id="kohler-cifar10-rates",
+    title="CIFAR-10 (subset: 10,000 + 2,000): the first steps by learning rate",
+    data=("cifar10_subset",),
+    live={
+        "learning_rates": [0.1],
+        "seeds": [0],
+        "steps": 5,
+        "looks": 2,
+        "samples": 2,
+        **SIZE,
+    },
+    paper={
+        "learning_rates": [0.03, 0.1, 0.3, 1.0],
+        "seeds": [0],
+        "steps": 100,
+        "looks": 4,
+        "samples": 2,
+        **SIZE,
+    },
+    **KIND,
+)
+@experiment(
+    id="kohler-cifar10",
+    title="CIFAR-10 (subset: 10,000 + 2,000): dependency of a layer on later ones",
+    data=("cifar10_subset",),
+    live={
+        "learning_rates": [0.3],
+        "seeds": [0],
+        "steps": 5,
+        "looks": 3,
+        "samples": 2,
+        **SIZE,
+    },
+    # The rate: the lowest mean loss of both networks in the search above.
+    paper={
+        "learning_rates": [0.3],
+        "seeds": [0, 1, 2, 3, 4],
+        "steps": 1000,
+        "looks": 16,
+        "samples": 8,
+        **SIZE,
+    },
+    **KIND,
+)
+def kohler_cifar10(
+    context, arm, learning_rate, width, hidden_layers, steps, looks, samples
+):
+    """As `kohler-digits`, on the training images of the subset of CIFAR-10."""
+    sizes = {"width": width, "hidden_layers": hidden_layers, "steps": steps}
+    sizes |= {"looks": looks, "samples": samples}
+    _check(learning_rate, **sizes)
+    return _watched(context, "cifar10_subset", arm, learning_rate, **sizes)
