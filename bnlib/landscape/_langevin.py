@@ -1,0 +1,243 @@
+"""Langevin dynamics: descent with Gaussian noise, at a temperature."""
+
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from bnlib import _arrays
+from bnlib.landscape._checks import numpy_array
+
+
+class Walk(NamedTuple):
+    """Where independent chains have been.
+
+    Attributes
+    ----------
+    points : array, shape (records, chains, d)
+        The start, and the place after every so many steps.
+    accepted : array, shape (chains,)
+        The share of proposals that each chain took; 1 without adjustment.
+    steps : int
+        How many steps were made.
+    stop_reason : str
+        "steps", or "diverged" where a chain left the finite numbers: then
+        ``points`` ends before that.
+    """
+
+    points: np.ndarray
+    accepted: np.ndarray
+    steps: int
+    stop_reason: str
+
+
+class Occupancy(NamedTuple):
+    """A share of time, and its standard error.
+
+    Attributes
+    ----------
+    share : float
+    standard_error : float
+        From the spread over the chains, so that the correlation within a chain
+        does not matter.
+    """
+
+    share: float
+    standard_error: float
+
+
+def langevin(
+    problem, start, *, temperature, step, steps, rng, adjust=True, every=1, bar=False
+):
+    r"""Follow dX = -grad U dt + sqrt(2 T) dB with many independent chains.
+
+    A proposal is one Euler step, X - step grad U + sqrt(2 step T) times normal
+    noise. With ``adjust`` it is taken or refused by the rule of Metropolis and
+    Hastings (MALA), and the law that the chains tend to is the Boltzmann law, for
+    every step. Without it every proposal is taken, and the law depends on the step.
+
+    Parameters
+    ----------
+    problem : object
+        With methods value, (chains, d) to (chains,), and gradient, (chains, d) to
+        (chains, d), such as `Wells`.
+    start : array, shape (chains, d)
+        Not changed.
+    temperature : float above 0, or array of shape (chains,)
+        T, for all chains or one each.
+    step : float above 0
+        The step in time.
+    steps : int, at least 1
+    rng : numpy.random.Generator
+    adjust : bool
+    every : int, at least 1
+        Keep each so many-th place.
+    bar : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Walk
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or range, or U is not finite at the start.
+
+    Examples
+    --------
+    >>> from bnlib.landscape import Wells
+    >>> rng, start = np.random.default_rng(0), np.zeros((2, 2))
+    >>> walk = langevin(Wells("flat"), start, temperature=0.2, step=0.1, steps=50,
+    ...                 rng=rng, every=10)
+    >>> walk.points.shape, walk.stop_reason
+    ((6, 2, 2), 'steps')
+    >>> wild = langevin(Wells("flat"), start + 9, temperature=0.2, step=9.0, steps=50,
+    ...                 rng=rng, adjust=False)
+    >>> wild.stop_reason, wild.steps < 50
+    ('diverged', True)
+
+    References
+    ----------
+    Roberts and Tweedie 1996; chapter 13, "Langevin dynamics".
+    """
+    here, temperatures = _checked(problem, start, temperature, rng)
+    _arrays.check_positive("step", step)
+    _arrays.check_integer("steps", steps, 1)
+    _arrays.check_integer("every", every, 1)
+    move = _Move(problem, temperatures, step, rng, adjust)
+    state = move.start(here)
+    taken = np.zeros(len(here))
+    kept = [here]
+    made, reason = 0, "steps"
+    # A step that leaves the finite numbers is reported, not warned of.
+    with _arrays.silently():
+        for made in tqdm(range(1, steps + 1), disable=not bar):
+            state, accepted = move(state)
+            if not np.isfinite(state[0]).all():
+                reason = "diverged"
+                break
+            taken += accepted
+            if made % every == 0:
+                kept.append(state[0])
+    return Walk(np.stack(kept), taken / made, made, reason)
+
+
+class _Move:
+    """One step of all chains; a state is (place, value, gradient)."""
+
+    def __init__(self, problem, temperatures, step, rng, adjust):
+        self._problem, self._rng, self._adjust = problem, rng, adjust
+        self._temperatures, self._step = temperatures, step
+        self._spread = np.sqrt(2 * step * temperatures)[:, None]
+
+    def start(self, here):
+        return here, self._problem.value(here), self._problem.gradient(here)
+
+    def __call__(self, state):
+        here, value, gradient = state
+        noise = self._rng.standard_normal(here.shape)
+        there = here - self._step * gradient + self._spread * noise
+        if not self._adjust:
+            return (there, None, self._problem.gradient(there)), 1.0
+        new_value, new_gradient = (
+            self._problem.value(there),
+            self._problem.gradient(there),
+        )
+        back = (here - there + self._step * new_gradient) / self._spread
+        log_odds = (value - new_value) / self._temperatures
+        log_odds += ((noise**2).sum(axis=1) - (back**2).sum(axis=1)) / 2
+        # NaN compares as False: a proposal without value or slope is refused.
+        taken = np.log(self._rng.random(len(here))) < log_odds
+        rows = taken[:, None]
+        merged = (
+            np.where(rows, there, here),
+            np.where(taken, new_value, value),
+            np.where(rows, new_gradient, gradient),
+        )
+        return merged, taken
+
+
+def _checked(problem, start, temperature, rng):
+    """Return the start and every chain's temperature, as float64."""
+    for name in ("value", "gradient"):
+        if isinstance(problem, type) or not callable(getattr(problem, name, None)):
+            raise TypeError(
+                f"problem is {problem!r}, without {name}: give an object with methods "
+                "value and gradient"
+            )
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng is {rng!r}: give a numpy.random.Generator")
+    here = np.array(numpy_array("start", start), dtype=np.float64)
+    if here.ndim != 2 or here.size == 0:
+        raise ValueError(
+            f"start has shape {here.shape}: give (chains, d), at least one of each"
+        )
+    if not np.isfinite(here).all():
+        raise ValueError("start has a number that is not finite")
+    for name, shape in (("value", here.shape[:1]), ("gradient", here.shape)):
+        with _arrays.silently():
+            found = np.asarray(getattr(problem, name)(here))
+        if found.shape != shape:
+            raise ValueError(
+                f"problem.{name} has shape {found.shape} for points of shape "
+                f"{here.shape}: it must give {shape}"
+            )
+        if not np.isfinite(found).all():
+            raise ValueError(f"problem.{name} is not finite at the start of a chain")
+    try:
+        temperatures = np.array(temperature, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"temperature is {temperature!r}: give numbers") from None
+    if temperatures.shape not in ((), (len(here),)):
+        raise ValueError(
+            f"temperature has shape {temperatures.shape}: give one number, or one for "
+            f"each of the {len(here)} chains"
+        )
+    # NaN compares as False.
+    if not ((temperatures > 0) & np.isfinite(temperatures)).all():
+        raise ValueError(f"temperature is {temperature}: give finite numbers above 0")
+    return here, np.broadcast_to(temperatures, len(here))
+
+
+def occupancy(visits):
+    """Return the share of time that chains spend in a region.
+
+    Parameters
+    ----------
+    visits : array of bool, shape (records, chains)
+        Whether a chain is there. Leave out the records before the chains have
+        forgotten their start.
+
+    Returns
+    -------
+    Occupancy
+        The standard error is the spread of the chains' own shares, over the root of
+        their number. It assumes independent chains. It cannot see that all of them
+        are still close to their start: compare groups of different starts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are no records, fewer than two chains, or the array is not of bools.
+
+    Examples
+    --------
+    >>> occupancy(np.array([[True, False], [True, True]]))
+    Occupancy(share=0.75, standard_error=0.25)
+
+    References
+    ----------
+    Chapter 13, "Langevin dynamics".
+    """
+    visits = np.asarray(visits)
+    if visits.dtype != bool:
+        raise TypeError(f"visits has dtype {visits.dtype}: give an array of bool")
+    if visits.ndim != 2 or len(visits) == 0 or visits.shape[1] < 2:
+        raise ValueError(
+            f"visits has shape {visits.shape}: give (records, chains), at least one "
+            "record and two chains"
+        )
+    shares = visits.mean(axis=0)
+    error = shares.std(ddof=1) / np.sqrt(len(shares))
+    return Occupancy(float(shares.mean()), float(error))

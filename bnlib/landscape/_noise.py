@@ -1,0 +1,114 @@
+"""The gradient noise of a network: one gradient for every example."""
+
+import numpy as np
+import torch
+
+from bnlib.landscape._checks import numpy_array
+
+
+def example_gradients(network, loss, x, y):
+    """Return the gradient of each example's own loss.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        Not changed. Without layers that couple the examples of a batch: with batch
+        norm in training mode an example has no gradient of its own.
+    loss : callable
+        Takes outputs and targets of a batch of one and returns a number, such as
+        ``torch.nn.functional.cross_entropy``.
+    x, y : Tensors, shapes (n, ...) and (n, ...)
+
+    Returns
+    -------
+    array, shape (n, parameters)
+        In float64; the parameters in the order of ``network.parameters()``, without
+        those that do not require a gradient.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, there is no example, x and y differ in
+        number, no parameter requires a gradient, or the network couples its batch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = torch.nn.Linear(1, 1, bias=False)
+    >>> x, y = torch.tensor([[1.0], [2.0]]), torch.zeros(2, 1)
+    >>> _ = torch.nn.init.ones_(network.weight)
+    >>> example_gradients(network, torch.nn.functional.mse_loss, x, y).tolist()
+    [[2.0], [8.0]]
+
+    References
+    ----------
+    Chapter 13, "The noise of SGD".
+    """
+    if not isinstance(network, torch.nn.Module):
+        raise TypeError(f"network is {network!r}: give a torch.nn.Module")
+    for name, tensor in (("x", x), ("y", y)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name} is a {type(tensor).__name__}: give a Tensor")
+    if len(x) == 0 or len(x) != len(y):
+        raise ValueError(f"x has {len(x)} rows and y {len(y)}: give as many, not 0")
+    for name, module in network.named_modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and (
+            module.training or module.running_mean is None
+        ):
+            raise ValueError(
+                f"layer {name!r} normalises by its batch: put the network in eval mode"
+            )
+    names = [n for n, p in network.named_parameters() if p.requires_grad]
+    if not names:
+        raise ValueError("no parameter of the network requires a gradient")
+    parameters = {n: p.detach() for n, p in network.named_parameters()}
+    free = {name: parameters[name] for name in names}
+    rest = {n: p for n, p in parameters.items() if n not in free}
+    rest |= {n: b.detach() for n, b in network.named_buffers()}
+
+    def one(chosen, example, target):
+        outputs = torch.func.functional_call(network, (chosen, rest), (example[None],))
+        return loss(outputs, target[None])
+
+    each = torch.func.vmap(torch.func.grad(one), in_dims=(None, 0, 0))
+    gradients = each(free, x, y)
+    columns = [gradients[name].reshape(len(x), -1) for name in names]
+    return torch.cat(columns, dim=1).double().cpu().numpy()
+
+
+def participation(covariance):
+    r"""Return how many directions a covariance fills.
+
+    That is :math:`(\mathrm{tr}\,C)^2/\mathrm{tr}\,C^2`: p for p equal eigenvalues, 1
+    for a single direction.
+
+    Parameters
+    ----------
+    covariance : NumPy array, shape (p, p)
+        Symmetric.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a square matrix of finite numbers, or its trace is not above 0.
+
+    Examples
+    --------
+    >>> participation(np.diag([2.0, 2.0, 0.0]))
+    2.0
+
+    References
+    ----------
+    Chapter 13, "The noise of SGD".
+    """
+    C = np.asarray(numpy_array("covariance", covariance), dtype=np.float64)
+    if C.ndim != 2 or C.shape[0] != C.shape[1]:
+        raise ValueError(f"covariance has shape {C.shape}: give a square matrix")
+    if not (np.isfinite(C).all() and np.trace(C) > 0):
+        raise ValueError("covariance has a trace that is not finite and above 0")
+    C = C / np.trace(C)
+    return float(1 / np.square(C).sum())
