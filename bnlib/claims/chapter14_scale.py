@@ -1,0 +1,163 @@
+"""The claims of chapter 14 on steps, weight decay and the length of the weights."""
+
+import functools
+import math
+
+import numpy as np
+import torch
+
+from bnlib.claims.chapter03_backprop import normalise, random_loss
+from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
+
+chapter_claim = functools.partial(
+    claim, chapter="14-practice", kind="theorem", verdict="holds"
+)
+
+
+def _rayleigh(rng, curve):
+    """A function of the direction, a bound of its Hessian on the sphere, its range.
+
+    f = sin(curve rho), rho = w.Aw / w.w. On the sphere the gradient of rho is at most
+    the range of A's eigenvalues, its Hessian at most six times that.
+    """
+    d = int(rng.integers(2, 8))
+    A = rng.standard_normal((d, d))
+    A = torch.from_numpy((A + A.T) / 2)
+    ends = torch.linalg.eigvalsh(A)[[0, -1]].numpy()
+    span = ends[1] - ends[0]
+    values = np.sin(curve * np.linspace(*ends, 2000))
+
+    def f(w):
+        return torch.sin(curve * (w @ A @ w) / (w @ w))
+
+    return f, 6 * curve * span + (curve * span) ** 2, np.ptp(values), d
+
+
+def _gradient(f, w):
+    w = w.detach().requires_grad_()
+    value = f(w)
+    return value.item(), torch.autograd.grad(value, w)[0]
+
+
+def _tuned(f, bound, spread, w, rate, steps):
+    """Descent of every step, and the least gradient on the sphere, against K / T."""
+    start, falls, least = w.square().sum().item(), [], math.inf
+    for _ in range(steps):
+        value, slope = _gradient(f, w)
+        size, length = slope.square().sum().item(), w.square().sum().item()
+        least = min(least, math.sqrt(size * length))
+        w = w - rate * slope
+        promised = rate * size * (1 - bound * rate / (2 * length))
+        falls.append(Check(f(w).item(), value - promised, "<=", allowed=1e-9))
+    grown = max(start, rate * bound + (math.pi * rate * bound) ** 2 / start)
+    K = bound**2 / 2 + 2 * spread * (grown + 2 * rate * spread) / rate
+    return Check.worst(*falls, Check(least, math.sqrt(K / steps), "<=", allowed=1e-9))
+
+
+@chapter_claim(
+    id="scale-autotune",
+    source="arora2019",
+    statement=r"Let $f$ be twice continuously differentiable at every $w\ne0$ of "
+    r"$\mathbb R^d$, $d\ge2$, with $f(cw)=f(w)$ for all $c>0$, and "
+    r"$\lVert\nabla^2f\rVert\le B$ on the unit sphere. Then every step of gradient "
+    r"descent with any rate $\eta>0$ has $f(w_{t+1})\le f(w_t)-\eta\lVert\nabla f(w_t)"
+    r"\rVert^2\big(1-\frac{B\eta}{2\lVert w_t\rVert^2}\big)$, and "
+    r"$\min_{t<T}\lVert\nabla f(w_t/\lVert w_t\rVert)\rVert^2\le K/T$ with "
+    r"$K=\frac{B^2}2+\frac{2F}\eta(R+2\eta F)$, where $F$ is the difference of the "
+    r"largest and the smallest value of $f$ and "
+    r"$R=\max\big(\lVert w_0\rVert^2,\eta B+\pi^2\eta^2B^2/\lVert w_0\rVert^2\big)$.",
+)
+def scale_autotune(rng):
+    f, bound, spread, d = _rayleigh(rng, 10 ** rng.uniform(-1, 0.3))
+    w = torch.from_numpy(rng.standard_normal(d) * 10 ** rng.uniform(-1, 1))
+    return _tuned(f, bound, spread, w, 10 ** rng.uniform(-2, 2), steps=60)
+
+
+@scale_autotune.control
+def _(rng):
+    """A quadratic has the same bound everywhere: length does not tame the step."""
+    d = int(rng.integers(2, 8))
+    root = rng.standard_normal((d, d))
+    A = torch.from_numpy(root @ root.T)
+    most = torch.linalg.eigvalsh(A)[-1].item()
+    w = torch.from_numpy(rng.standard_normal(d))
+    w = 10 * w / w.norm()
+    return _tuned(lambda w: w @ A @ w, 2 * most, most, w, 3 / most, steps=3)
+
+
+def _unit(rng):
+    """The loss of one unit behind batch norm, as a function of its weights."""
+    m, d = int(rng.integers(6, 20)), int(rng.integers(2, 8))
+    X, loss = torch.from_numpy(rng.standard_normal((m, d))), random_loss(rng, m)
+    return lambda w: loss(normalise(X @ w, 0.0)[2]), d
+
+
+def _decayed(rng, exponent):
+    """Descent with weight decay, and descent without it at growing rates."""
+    f, d = _unit(rng)
+    w = torch.from_numpy(rng.standard_normal(d)) * 3
+    rate = 10 ** rng.uniform(-2, -0.5)
+    decay = rng.uniform(0.01, 0.3) / rate
+    shrink, free = 1 - rate * decay, w.clone()
+    for step in range(8):
+        w = shrink * w - rate * _gradient(f, w)[1]
+        free = free - rate * shrink ** -exponent(step) * _gradient(f, free)[1]
+    scaled = shrink**-8 * w
+    return Check(free.numpy(), scaled.numpy(), "==", allowed=1e-8)
+
+
+@chapter_claim(
+    id="scale-decay",
+    source="book",
+    statement=r"Let $f$ be differentiable at every $w\ne0$ with $f(cw)=f(w)$ for all "
+    r"$c>0$, and $0\le\eta\lambda<1$. If "
+    r"$w_{t+1}=(1-\eta\lambda)w_t-\eta\nabla f(w_t)$ and "
+    r"$\tilde w_t=(1-\eta\lambda)^{-t}w_t$, then "
+    r"$\tilde w_{t+1}=\tilde w_t-\tilde\eta_t\nabla f(\tilde w_t)$ with "
+    r"$\tilde\eta_t=\eta(1-\eta\lambda)^{-(2t+1)}$.",
+)
+def scale_decay(rng):
+    return _decayed(rng, lambda step: 2 * step + 1)
+
+
+@scale_decay.control
+def _(rng):
+    return _decayed(rng, lambda step: 2 * step)
+
+
+def _settled(rng, quartic):
+    """A function whose gradient has length G / |w|: G times the angle of w."""
+    G, share = 10 ** rng.uniform(-1, 1), rng.uniform(0.03, 0.29)
+    rate = 10 ** rng.uniform(-2, 1)
+    decay = share / rate
+    w = torch.from_numpy(rng.standard_normal(2) * 10 ** rng.uniform(-1, 1))
+    for _ in range(400):
+        before, slope = w, _gradient(lambda w: G * torch.atan2(w[1], w[0]), w)[1]
+        w = (1 - rate * decay) * w - rate * slope
+    cosine = (w @ before / (w.norm() * before.norm())).item()
+    return Check.worst(
+        Check(w.norm().item() ** 4, quartic(rate, decay, G), "==", allowed=1e-9),
+        Check(cosine, 1 - share, "==", allowed=1e-9),
+    )
+
+
+@chapter_claim(
+    id="scale-equilibrium",
+    source="book",
+    statement=r"Let $w_{t+1}=(1-\eta\lambda)w_t-\eta g_t$ with "
+    r"$\langle g_t,w_t\rangle=0$, "
+    r"$\lVert g_t\rVert\lVert w_t\rVert=G>0$ the same at every step and "
+    r"$0<\eta\lambda\le1-1/\sqrt2$. Then $\lVert w_t\rVert^4$ tends to "
+    r"$\frac{\eta G^2}{\lambda(2-\eta\lambda)}$ from any $w_0\ne0$, and the cosine of "
+    r"the angle of a step to $1-\eta\lambda$, so that a step turns $w$ by about "
+    r"$\sqrt{2\eta\lambda}$, whatever $G$ is.",
+)
+def scale_equilibrium(rng):
+    return _settled(rng, lambda eta, lam, G: eta * G**2 / (lam * (2 - eta * lam)))
+
+
+@scale_equilibrium.control
+def _(rng):
+    """What the limit of small steps gives."""
+    return _settled(rng, lambda eta, lam, G: eta * G**2 / (2 * lam))

@@ -1,0 +1,115 @@
+"""Which normalization at which batch size: a small convolutional net on digits."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from bnlib import recalibrate
+from bnlib.experiments._registry import experiment
+from bnlib.experiments._training import (
+    descend,
+    generators,
+    minibatches,
+    split_on,
+)
+from bnlib.networks import accuracy
+
+GROUPS = 4
+#: The layers compared: each makes one for images of so many channels.
+LAYERS = {
+    "none": lambda channels: nn.Identity(),
+    "batch": nn.BatchNorm2d,
+    "layer": lambda channels: nn.GroupNorm(1, channels),
+    "group": lambda channels: nn.GroupNorm(GROUPS, channels),
+    "instance": lambda channels: nn.GroupNorm(channels, channels),
+}
+
+
+def _network(arm, channels, generator):
+    """Two convolutions, each with the layer and a ReLU behind it, and a linear map."""
+    layers = []
+    for inputs, outputs in ((1, channels), (channels, 2 * channels)):
+        convolution = nn.utils.skip_init(
+            nn.Conv2d, inputs, outputs, 3, stride=len(layers) // 3 + 1, padding=1
+        )
+        nn.init.kaiming_normal_(
+            convolution.weight, nonlinearity="relu", generator=generator
+        )
+        nn.init.zeros_(convolution.bias)
+        layers += [convolution, LAYERS[arm](outputs), nn.ReLU()]
+    linear = nn.utils.skip_init(nn.Linear, 2 * channels, 10)
+    nn.init.kaiming_normal_(linear.weight, nonlinearity="relu", generator=generator)
+    nn.init.zeros_(linear.bias)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), linear)
+
+
+@experiment(
+    id="digits-norms",
+    title="Digits: batch, layer, group and instance norm against the batch size",
+    chapter="14-practice",
+    source="wu2018",
+    sweep={
+        "arm": "arms",
+        "batch_size": "batch_sizes",
+        "learning_rate": "learning_rates",
+        "seed": "seeds",
+    },
+    paired=("arm", "batch_size", "learning_rate"),
+    data=("digits",),
+    threads=1,
+    live={
+        "arms": ["batch", "group"],
+        "batch_sizes": [2, 64],
+        "learning_rates": [0.1],
+        "seeds": [0],
+        "channels": 8,
+        "epochs": 1,
+    },
+    paper={
+        "arms": list(LAYERS),
+        "batch_sizes": [2, 4, 8, 16, 32, 64, 128, 256],
+        "learning_rates": [0.03, 0.1, 0.3, 1.0],
+        "seeds": [0, 1, 2],
+        "channels": 8,
+        "epochs": 5,
+    },
+)
+def digits_norms(context, arm, batch_size, learning_rate, channels, epochs):
+    """Train one network with plain SGD; measure it after the last epoch.
+
+    All arms start from the same weights and see the same minibatches; each sees every
+    image once an epoch, so a run of small batches takes more steps. With batch norm,
+    evaluation is measured twice: with the running averages, and with statistics made
+    exact by recalibration. A run whose loss leaves the finite numbers ends there.
+    """
+    weights, order = generators(context, 2)
+    dataset = context.datasets["digits"]
+    x_train, y_train, x_test, y_test = split_on(
+        context.device,
+        *(dataset.x_train / 8 - 1, dataset.y_train),
+        *(dataset.x_test / 8 - 1, dataset.y_test),
+    )
+    x_train, x_test = (x.reshape(-1, 1, 8, 8) for x in (x_train, x_test))
+    network = _network(arm, channels, weights).to(context.device)
+    steps, finite = epochs * (len(x_train) // batch_size), True
+    for rows in minibatches(len(x_train), batch_size, steps, order):
+        loss = descend(network, x_train[rows], y_train[rows], learning_rate)
+        finite = loss < float("inf")
+        if not finite:
+            break
+    right = accuracy(network, x_test, y_test)
+    with torch.no_grad():
+        fit = functional.cross_entropy(network.train()(x_train), y_train).item()
+    exact = right
+    if arm == "batch" and finite:
+        exact = _recalibrated_accuracy(network, x_train, x_test, y_test)
+    return {
+        "accuracy": round(right, 4),
+        "recalibrated_accuracy": round(exact, 4),
+        "loss": fit if fit < float("inf") else None,
+        "diverged": not finite,
+    }
+
+
+def _recalibrated_accuracy(network, x_train, x_test, y_test):
+    return accuracy(recalibrate(network, [x_train]), x_test, y_test)
