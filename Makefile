@@ -6,6 +6,9 @@ PYTHON ?= python3
 TORCH_INDEX ?=
 PORT ?= 8000
 
+# No notebook has this in its outputs: a machine without a compiler says it once.
+export PYTHONWARNINGS := ignore:batch_norm runs on torch's own kernel
+
 BIN := .venv/bin
 READY := .venv/.ready
 

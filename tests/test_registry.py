@@ -120,7 +120,7 @@ def test_a_side_that_is_no_number_is_named(side):
 def test_what_is_not_there_is_named():
     with pytest.raises(ValueError, match="no claim 'bn-rnge': did you mean bn-range"):
         get("bn-rnge")
-    with pytest.raises(ValueError, match="no claim 'zzz': there are bn-batch"):
+    with pytest.raises(ValueError, match="no claim 'zzz': there are approx-"):
         get("zzz")
     with pytest.raises(ValueError, match=r"chapter is '99-none': .*02-trans"):
         all_claims(chapter="99-none")

@@ -121,6 +121,13 @@ def test_another_network_than_the_published_one_is_said(page):
     assert "digits" in why
 
 
+def test_images_of_a_subset_are_said_beside_what_is_shorter(page):
+    page.add("kohler-cifar10", steps=1000)
+    word, why = page.run(AFTER_THE_TABLE).status("Fig. 3: CIFAR-10")
+    assert word == "at smaller scale"
+    assert why == "a subset of CIFAR-10 (10,000 + 2,000); 1,000 steps, not 5,000"
+
+
 def test_a_live_figure_is_reproduced_where_its_chapter_is(page, monkeypatch):
     assert page.run(AFTER_THE_TABLE).status("Fig. 7")[0] == "reproduced"
     monkeypatch.chdir(page.folder)
@@ -142,6 +149,6 @@ def test_every_paper_of_the_list_is_there(page):
         *("ioffe2015 Fig. 1", "yang2019 growth", "yang2019 residual"),
         *(f"santurkar2018 Fig. {n}" for n in (2, 3, 4)),
         *("Figs 5, 6", "Figs 9, 10, 13", "Figs 1, 2, 4, 5, 6"),
-        *("Fig. 3: CIFAR-10", "Fig. 7", "D.2", "poggio2020"),
+        *("Fig. 3: CIFAR-10", "Fig. 3, on digits", "Fig. 7", "D.2", "poggio2020"),
     ):
         assert part in text

@@ -34,6 +34,7 @@ def network(layers, x, bias=0.0):
 
 
 def random_inputs(rng, count=6):
+    """Standard normal examples of three to five features."""
     return torch.from_numpy(rng.standard_normal((count, int(rng.integers(3, 6)))))
 
 
