@@ -117,7 +117,7 @@ def radial_slope(weights, X, y):
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; {prf:ref}`p-nosep-crit`, chapter 13.
+    Poggio, Banburski and Liao 2020; chapter 13, claim p-nosep-crit.
     """
     found = margins(weights, X, y)
     _check_two_classes(y)
@@ -167,7 +167,7 @@ def exponential_hessian(w, X, y):
 
     References
     ----------
-    Chapter 13, {prf:ref}`p-hess-linear`.
+    Chapter 13, claim p-hess-linear.
     """
     _arrays.namespace(w=w, X=X)
     if w.ndim != 1:
@@ -269,7 +269,7 @@ def rescaling_directions(weights):
 
     References
     ----------
-    Chapter 13, {prf:ref}`land-rescaling`.
+    Chapter 13, claim land-rescaling.
     """
     for name, layer in _check_layers(weights).items():
         numpy_array(name, layer)

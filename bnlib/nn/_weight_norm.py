@@ -46,7 +46,7 @@ def _check_norms(name, norms):
 
 
 def weight_norm(module, name="weight", dim=0):
-    r"""Write a layer's weight as length times direction, $w=g\,v/\lVert v\rVert$.
+    """Write a layer's weight as length times direction, ``w = g v / ||v||``.
 
     As `torch.nn.utils.parametrizations.weight_norm`, with its state dict; but a
     ``v`` of norm 0, which has no direction, is an error where torch's gives NaN.
