@@ -112,6 +112,9 @@ def test_adjusted_steps_refuse_to_leave():
 
 
 class Bare:
+    def __repr__(self):
+        return "Bare()"
+
     def value(self, x):
         return x[:, :1]
 
