@@ -59,8 +59,20 @@ def deliberate(arguments):
 
 
 def tolerance(dtype):
-    # Torch's own results in half precision are rounded more than once.
-    return {"rtol": 16 * torch.finfo(dtype).eps, "atol": 16 * torch.finfo(dtype).eps}
+    # Two ways of rounding; torch's own rounds half precision more than once, too.
+    factor = 16 if dtype.itemsize == 2 else 1000
+    return {
+        "rtol": factor * torch.finfo(dtype).eps,
+        "atol": factor * torch.finfo(dtype).eps,
+    }
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """PyTorch draws its inputs anew each time."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
 
 
 def run(function, arguments):
