@@ -267,11 +267,13 @@ def _line(rng, bend):
 @chapter_claim(
     id="k-nn-critline",
     verdict="wrong",
-    statement=r"Let $z\sim N(u,S-uu^\top)$, $u\ne0$, all $\theta_i\ne0$, and $W$ a "
-    r"critical point of $f$. If the matrix $\beta$ is nonsingular there, all units lie "
-    r"on the line: $W=-\beta^{-1}\alpha\,(S^{-1}u)^\top$. If a unit is off the line, "
-    r"$\beta Wq=0$ for a $q$ with $q^\top S^{-1}u=0$ and $Wq\ne0$. For one unit with "
-    r"$\ell'>0$ and $\varphi'>0$, $\beta\ne0$ at every critical point.",
+    statement=r"Let $z\sim N(u,S-uu^\top)$ with $S$ positive definite, $u\ne0$, "
+    r"$\lambda_1<1$ and smooth $\ell$, $\varphi$ of moderate growth. Let all "
+    r"$\theta_i\ne0$, and $W$ be a critical point of $f$. If the matrix $\beta$ is "
+    "nonsingular there, all units lie on the line: "
+    r"$W=-\beta^{-1}\alpha\,(S^{-1}u)^\top$. If a unit is off the line, $\beta Wq=0$ "
+    r"for a $q$ with $q^\top S^{-1}u=0$ and $Wq\ne0$. For one unit with $\ell'>0$ and "
+    r"$\varphi'>0$, $\beta\ne0$ at every critical point.",
     printed="The critical points of all hidden units lie on the line of $S^{-1}u$.",
     printed_in="wikipedia-bn",
 )
@@ -331,13 +333,13 @@ def _across(rng, bend):
     id="k-nn-across",
     verdict="holds",
     source="book",
-    statement=r"Let $z\sim N(u,S-uu^\top)$ and all units lie on the line. Moving them "
-    r"by $a_iq$ with $q^\top u=0$, the second derivative of $f$ is "
-    r"$q^\top Sq\,\sum_{ij}a_i\theta_i\beta_{ij}a_j$. Where $w_1=\dots=w_m=w$ and "
-    r"$\sum_i\theta_ia_i=0$ it is "
-    r"$q^\top Sq\;\mathbb E[\ell'\varphi''(w^\top z)]\,\sum_i\theta_ia_i^2$. So for "
-    r"$m\ge2$, $d\ge2$, all $\theta_i>0$ and a negative expectation, $w$ is no local "
-    r"minimum.",
+    statement=r"Let $z\sim N(u,S-uu^\top)$ with $S$ positive definite, $u\ne0$, "
+    r"$\lambda_1<1$ and smooth $\ell$, $\varphi$ of moderate growth. Let all units lie "
+    r"on the line. Moving them by $a_iq$ with $q^\top u=0$, the second derivative of "
+    r"$f$ is $q^\top Sq\,\sum_{ij}a_i\theta_i\beta_{ij}a_j$. Where $w_1=\dots=w_m=w$ "
+    r"and $\sum_i\theta_ia_i=0$ it is $q^\top Sq\;\mathbb E[\ell'\varphi''(w^\top "
+    r"z)]\,\sum_i\theta_ia_i^2$. So for $m\ge2$, $d\ge2$, all $\theta_i>0$ and a "
+    "negative expectation, $w$ is no local minimum.",
 )
 def k_nn_across(rng):
     return _across(rng, bend=True)
@@ -367,9 +369,9 @@ def _zero_mean(rng, theta):
     id="k-nn-u0",
     verdict="holds",
     source="book",
-    statement=r"Let $z\sim N(0,S)$, $\varphi$ odd, $\ell$ convex, $m=2$ and "
-    r"$\theta_1=\theta_2$. Then $f\ge\ell(0)$, and every $(w,-w)$ attains it: there "
-    r"are global minima in every direction.",
+    statement=r"Let $z\sim N(0,S)$, $\varphi$ odd, $\ell$ convex, $\mathbb E\lvert "
+    r"F_z\rvert$ finite, $m=2$ and $\theta_1=\theta_2$. Then $f\ge\ell(0)$, and every "
+    "$(w,-w)$ attains it: there are global minima in every direction.",
 )
 def k_nn_u0(rng):
     return _zero_mean(rng, np.full(2, rng.uniform(0.5, 1.5)))

@@ -18,7 +18,7 @@ from bnlib.claims.chapter10_layer import (
 )
 from bnlib.claims.check import Check
 
-#: The weights of the two minima, and both units' weight at the on-line critical points.
+#: The weights of the two minima, and both units' weight where they are equal.
 MINIMA = (
     ((-0.516644, 0.057675), (-0.516644, -0.057675)),
     ((-1.787734, 0.382770), (-1.622700, -0.057667)),
@@ -38,6 +38,8 @@ class Certificate(NamedTuple):
     ----------
     error : float
         Of each expectation at most, rounding included.
+    value : float
+        The loss at the point, up to this error.
     slope : float
         The norm of the gradient at the point is at most this.
     curvature : float
@@ -51,6 +53,7 @@ class Certificate(NamedTuple):
     """
 
     error: float
+    value: float
     slope: float
     curvature: float
     lipschitz: float
@@ -61,7 +64,7 @@ class Certificate(NamedTuple):
 def certificate(layer, W):
     """Bound all that may be wrong with a minimum of a tanh layer, logistic loss."""
     u, theta, W = layer.gaussian.u.numpy(), layer.theta.numpy(), W.numpy()
-    slope, hessian = _derivatives(u, theta, W)
+    value, slope, hessian = _derivatives(u, theta, W)
     error = _error(theta, W)
     slope = np.linalg.norm(slope) + np.sqrt(slope.size) * error
     curvature = np.linalg.eigvalsh(hessian)[0] - len(hessian) * error
@@ -71,16 +74,17 @@ def certificate(layer, W):
     lipschitz = third * 8**0.75  # E |z|^3 is at most (E |z|^4)^(3/4), E |z|^4 at most 8
     radius = 5 * slope / curvature
     remaining = curvature - lipschitz * radius
-    return Certificate(error, slope, curvature, lipschitz, radius, remaining)
+    return Certificate(error, value, slope, curvature, lipschitz, radius, remaining)
 
 
 def _derivatives(u, theta, W):
-    """Gradient and Hessian by the trapezoidal rule, the formulas written out."""
+    """Value, gradient and Hessian by the trapezoidal rule, the formulas written out."""
     z = u + _X * np.sqrt([1 - u @ u, 1.0])
     hidden = np.tanh(z @ W.T)
     slope = 1 - hidden**2
     first = 1 / (1 + np.exp(-hidden @ theta))
     second = first * (1 - first)
+    value = (_WEIGHTS * np.logaddexp(0, hidden @ theta)).sum()
     m = len(theta)
     gradient, hessian = np.zeros((m, 2)), np.zeros((m, 2, m, 2))
     for i in range(m):
@@ -92,7 +96,7 @@ def _derivatives(u, theta, W):
                 if i == j:
                     c = c - 2 * theta[i] * first * hidden[:, i] * slope[:, i]
                 hessian[i, a, j, b] = (_WEIGHTS * c * z[:, a] * z[:, b]).sum()
-    return gradient.ravel(), hessian.reshape(2 * m, 2 * m)
+    return value, gradient.ravel(), hessian.reshape(2 * m, 2 * m)
 
 
 def _error(theta, W):
@@ -111,7 +115,7 @@ def _error(theta, W):
 
 
 def on_line(layer, case):
-    """The critical point with both units on the line."""
+    """The critical point on the line with both units equal."""
     near = torch.tensor([[ON_LINE[case], 0.0]] * 2, dtype=torch.float64)
     return critical_point(layer, near)
 
@@ -124,14 +128,16 @@ def _strict(rng, on):
     stated = np.array(MINIMA[case])
     if on:
         W, stated = merged, np.array(2 * [[ON_LINE[case], 0.0]])
-    proved = certificate(layer, W)
+    proved, other = certificate(layer, W), certificate(layer, merged)
+    gap = other.value - proved.value
     there, moved = elsewhere(rng, layer, W)
     checks = [
         Check(W, stated, "==", allowed=5.1e-7, scale=1),
         Check(proved.remaining, proved.curvature / 2, ">=", allowed=0.0),
         Check(proved.remaining, 1e-4, ">=", allowed=0.0),
-        Check(proved.radius, 1e-6, "<=", allowed=0.0),
-        Check(layer.ours.value(merged.numpy()), layer.ours.value(W.numpy()), ">=", 0.0),
+        Check(proved.radius, 1e-7, "<=", allowed=0.0),
+        Check(gap, other.error + proved.error, ">=", allowed=0.0),
+        Check(proved.value, layer.ours.value(W.numpy()), "==", allowed=1e-9),
     ]
     if not on:  # two parallel units leave torch's quadrature nothing to factor
         value = there.value(moved).item()
@@ -146,8 +152,9 @@ def _strict(rng, on):
     statement=r"Let $S=I$, $\ell(t)=\log(1+e^t)$ and $\varphi=\tanh$. For $u=(0.6,0)$ "
     r"and $\theta=(2,2)$ there is a strict local minimum at "
     r"$w_{1,2}=(-0.516644,\pm0.057675)$, and for $u=(0.8,0)$ and $\theta=(0.5,3)$ one "
-    r"at $w_1=(-1.787734,0.382770)$, $w_2=(-1.622700,-0.057667)$, to six digits: off "
-    r"the line of $S^{-1}u$, and lower than the critical point on it.",
+    "at $w_1=(-1.787734,0.382770)$, $w_2=(-1.622700,-0.057667)$, to six decimals: off "
+    "the line of $S^{-1}u$, and lower than the critical point with both units equal "
+    "on it.",
 )
 def k_nn_offline(rng):
     return _strict(rng, on=False)
@@ -159,13 +166,13 @@ def _(rng):
 
 
 def _merged(rng, share):
-    """The mean curvature at two equal units, this share of the best length out."""
-    lambda_1, theta = rng.uniform(0.05, 0.6), rng.uniform(0.5, 2.5, 2)
+    """The curvatures at two equal units, this share of the best length out."""
+    # Best lengths stay short, which torch's quadrature needs.
+    lambda_1, theta = rng.uniform(0.05, 0.5), rng.uniform(0.75, 2.5, 2)
     layer = plain_layer(lambda_1, theta)
 
     def slope(c):
-        along = layer.ours.gradient(np.array(2 * [[c, 0.0]]))[:, 0]
-        return along.sum()
+        return layer.ours.gradient(np.array(2 * [[c, 0.0]]))[:, 0].sum()
 
     c = share * optimize.brentq(slope, -20, 0, xtol=1e-12)
     W = torch.tensor(2 * [[c, 0.0]], dtype=torch.float64)
@@ -174,12 +181,15 @@ def _merged(rng, share):
     _, beta = coefficients(there, t, WEIGHTS, moved)
     _, straight = coefficients(there, t, WEIGHTS, moved, bend=False)
     across = np.array([0.0, theta[1], 0.0, -theta[0]])
-    curvature = across @ layer.ours.hessian(W.numpy()) @ across
+    hessian = layer.ours.hessian(W.numpy())
+    curvature = across @ hessian @ across
+    along = np.linalg.eigvalsh(hessian[::2, ::2])[0]
     bend = float((beta - straight)[0, 0])
     formula = bend * float(theta @ np.square([theta[1], theta[0]]))
     return Check.worst(
         Check(formula, curvature, "==", allowed=1e-5),
         Check(bend, -1e-6, "<=", allowed=0.0),
+        Check(along, 1e-6, ">=", allowed=0.0),
     )
 
 
@@ -187,9 +197,11 @@ def _merged(rng, share):
     id="k-nn-merged",
     verdict="holds",
     source="book",
-    statement=r"Let $z\sim N(u,S-uu^\top)$ with $u\ne0$, $\ell(t)=\log(1+e^t)$, "
-    r"$\varphi=\tanh$, all $\theta_i>0$, $m\ge2$ and $d\ge2$. At a critical point with "
-    r"all units equal, $\mathbb E[\ell'\varphi'']<0$: it is no local minimum.",
+    statement=r"Let $z\sim N(u,S-uu^\top)$ with $S$ positive definite, $u\ne0$ and "
+    r"$\lambda_1<1$. Let $\ell(t)=\log(1+e^t)$, $\varphi=\tanh$, all $\theta_i>0$, "
+    r"$m\ge2$ and $d\ge2$. At a critical point with all units equal, $\mathbb "
+    r"E[\ell'\varphi'']<0$, and it is a saddle: a strict minimum along the line, and "
+    "no local minimum.",
 )
 def k_nn_merged(rng):
     return _merged(rng, share=1.0)

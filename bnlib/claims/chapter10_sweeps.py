@@ -190,13 +190,15 @@ def _sweeps(rng, power):
 @chapter_claim(
     id="k-nn-overall",
     verdict="contradiction",
-    statement=r"Let $z\sim N(u,S-uu^\top)$ and let a sweep put one unit after the "
-    r"other on the line, at a length of least loss. The loss never rises. After a "
-    r"sweep the gradient in the last unit is 0, those in the others in general not. "
-    r"Near a critical point on the line with a positive definite Hessian $H$ in the "
-    r"coefficients $c_1,\dots,c_m$, sweeps that follow the minimiser converge "
-    r"linearly, at the factor of Gauss–Seidel on $H$; for $m=2$ it is "
-    r"$H_{12}^2/(H_{11}H_{22})$.",
+    statement=r"Let $z\sim N(u,S-uu^\top)$ with $S$ positive definite, $u\ne0$, "
+    r"$\lambda_1<1$ and smooth $\ell$, $\varphi$ of moderate growth. Let all units be "
+    "on the line or 0, and let a sweep give one unit after the other a length of "
+    "least loss on the line, where there is one. The loss never rises. After a sweep "
+    "the gradient in the last unit is 0, those in the others in general not. Near a "
+    "critical point on the line with a positive definite Hessian $H$ in the "
+    r"coefficients $c_1,\dots,c_m$, sweeps that follow the minimiser converge linearly "
+    "(from near enough), at the factor of Gauss–Seidel on $H$; for $m=2$ it is "
+    "$H_{12}^2/(H_{11}H_{22})$.",
     printed="Since the parameters of each hidden unit converge linearly, the whole "
     "problem has a linear rate of convergence: one run for each unit.",
     printed_in="wikipedia-bn",

@@ -83,12 +83,14 @@ def _unit_step(rng, off):
     id="k-nn-alg2",
     kind="algorithm",
     verdict="conditional",
-    statement=r"Let $z\sim N(u,S-uu^\top)$ and let every other unit be on the line, "
-    r"$w_j=c_jS^{-1}u$, or 0 ($c_j=0$). With $\tilde w_i=g\,w_i/\lVert w_i\rVert_S$, "
+    statement=r"Let $z\sim N(u,S-uu^\top)$ with $S$ positive definite, $u\ne0$, "
+    r"$\lambda_1<1$ and smooth $\ell$, $\varphi$ of moderate growth. Let every other "
+    r"unit be on the line, $w_j=c_jS^{-1}u$, or 0 ($c_j=0$). With $g\ne0$, $\tilde "
+    r"w_i=g\,w_i/\lVert w_i\rVert_S$, $\alpha$ and $\beta$ taken at $\tilde w_i$, "
     r"$h_i=\theta_i\big(\alpha_i+\sum_{j\ne i}\beta_{ij}c_j\big)\,u^\top w_i\ne0$ and "
     r"$s=-\lVert w_i\rVert_S^3/(L\,g\,h_i)$, the step $w_i-s\nabla_{w_i}f$ is the step "
-    r"on $\rho$ of chapter 09. So GDNP on the unit has "
-    r"$\rho(w_t)-\rho^*\le(1-\frac\mu L)^{2t}(\rho(w_0)-\rho^*)$.",
+    r"on $\rho$ of chapter 09. So, as long as $h_i\ne0$ and $g\ne0$ at every step, "
+    r"GDNP on the unit has $\rho(w_t)-\rho^*\le(1-\frac\mu L)^{2t}(\rho(w_0)-\rho^*)$.",
     printed="GDNP is run for each hidden unit in turn and has the rate of a halfspace, "
     "with no word on where the other units are.",
     printed_in="wikipedia-bn",
@@ -146,11 +148,12 @@ def _best_angles(rng, gaussian_data):
 @chapter_claim(
     id="k-nn-output-weight",
     verdict="holds",
-    statement=r"Let $z\sim N(u,S-uu^\top)$ and let every other unit be on the line or "
-    r"0. Where $u^\top w_i\ne0$ and $\alpha_i+\sum_{j\ne i}\beta_{ij}c_j\ne0$, "
-    r"$\nabla_{w_i}f(w_i,g_i)=0$ exactly if $w_i$ is on the line, whatever "
-    r"$\theta_i\ne0$ and $g_i\ne0$ are. The output weight moves the best length, not "
-    "the best direction.",
+    statement=r"Let $z\sim N(u,S-uu^\top)$ with $S$ positive definite, $u\ne0$, "
+    r"$\lambda_1<1$ and smooth $\ell$, $\varphi$ of moderate growth. Let every other "
+    r"unit be on the line or 0, and let $\theta_i\ne0$ and $g_i\ne0$. Where "
+    r"$\alpha_i+\sum_{j\ne i}\beta_{ij}c_j\ne0$, $\nabla_{w_i}f(w_i,g_i)=0$ exactly if "
+    "$w_i$ is on the line. So where this number is not 0 the output weight has no say "
+    "in which directions are critical.",
 )
 def k_nn_output_weight(rng):
     return _best_angles(rng, gaussian_data=True)
@@ -194,11 +197,12 @@ def _blocks(rng, gaussian_data):
 @chapter_claim(
     id="k-hessian-blocks",
     verdict="holds",
-    statement=r"Let $z\sim N(u,S-uu^\top)$ and let all units be on the line. Then the "
-    r"blocks $\partial^2f/\partial w_i\partial g_k$ and "
+    statement=r"Let $z\sim N(u,S-uu^\top)$ with $S$ positive definite, $u\ne0$, "
+    r"$\lambda_1<1$ and smooth $\ell$, $\varphi$ of moderate growth. Let all units be "
+    r"on the line. Then the blocks $\partial^2f/\partial w_i\partial g_k$ and "
     r"$\partial^2f/\partial w_i\partial\theta_k$ are 0 for all $i$, $k$, at all "
     r"lengths $g$ and output weights $\theta$. The block of two directions is in "
-    r"general not 0.",
+    "general not 0.",
 )
 def k_hessian_blocks(rng):
     return _blocks(rng, gaussian_data=True)
