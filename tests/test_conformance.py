@@ -1,5 +1,7 @@
 """The cases that a BatchNorm must get right: bnlib does, and a broken one does not."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +9,7 @@ import torch
 
 import bnlib
 from bnlib import conformance
-from bnlib.conformance import _cases
+from bnlib.conformance import _cases, _usage
 
 NUMBERS = [case.number for case in conformance.all_cases()]
 #: Cases of functions that stand beside the layers, and of more than one process.
@@ -28,6 +30,10 @@ def test_a_case_judges_torch_without_an_exception(number):
     outcome = conformance.run(number, library="torch")
     assert outcome.verdict in ("right", "otherwise", "not offered")
     assert bool(outcome.detail) is (outcome.verdict != "right")
+
+
+def test_torch_is_not_compared_with_itself():
+    assert conformance.run(32, "torch") == ("not offered", "it is the reference")
 
 
 class Broken(torch.nn.BatchNorm1d):
@@ -104,3 +110,29 @@ def test_running_a_case_leaves_the_random_numbers_alone():
 def test_bad_arguments_are_named(arguments, says):
     with pytest.raises(ValueError, match=says):
         conformance.run(*arguments)
+
+
+def test_processes_that_hang_are_ended_and_are_the_wrong_answer(monkeypatch):
+    started, start = [], subprocess.Popen
+
+    def hang(command, **options):
+        command = [sys.executable, "-c", "import time; time.sleep(60)"]
+        started.append(start(command, **options))
+        return started[-1]
+
+    monkeypatch.setattr(_usage, "_SECONDS", 0.5)
+    monkeypatch.setattr(subprocess, "Popen", hang)
+    assert conformance.run(21) == ("otherwise", "no end within 0.5 seconds")
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
+
+
+def test_several_gpus_are_no_reason_to_warn(monkeypatch):
+    """Warnings are errors here; torch's random state would be asked of each."""
+    asked = []
+    monkeypatch.setattr(torch.random, "_fork_rng_warned_already", False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", asked.append)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: None)
+    assert conformance.run(28).verdict == "right"
+    assert asked == [0, 1]

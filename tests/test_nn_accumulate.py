@@ -4,9 +4,10 @@ import copy
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
+from torch.utils.checkpoint import checkpoint
 
-from bnlib.nn import BatchNorm1d, BatchNorm2d, accumulate, freeze
+from bnlib.nn import BatchNorm1d, BatchNorm2d, SyncBatchNorm, accumulate, freeze
 
 
 def mlp():
@@ -188,3 +189,53 @@ def test_another_order_from_batch_to_batch_is_named():
 
     with pytest.raises(ValueError, match="layers 'a', 'b' run in another order"):
         accumulate(Either(), loss, [torch.randn(2, 2), torch.randn(3, 2)])
+
+
+def test_checkpointed_layers_are_recomputed_and_do_not_count_as_run_twice():
+    class Checkpointed(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return checkpoint(self.inner, x, use_reentrant=False)
+
+    ours, theirs = mlp(), mlp()
+    x = inputs(ours)
+    loss(theirs, x).backward()
+    accumulate(Checkpointed(ours), loss, x.split(5))
+    assert_same(ours, theirs)
+
+
+def never(model, x):
+    raise AssertionError("a pass was made")
+
+
+@pytest.mark.parametrize("kind", [SyncBatchNorm, nn.SyncBatchNorm])
+def test_statistics_shared_with_other_processes_are_refused_before_any_pass(
+    monkeypatch, kind
+):
+    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed, "get_world_size", lambda group=None: 2)
+    model = nn.Sequential(nn.Linear(5, 3), kind(3))
+    with pytest.raises(ValueError, match="layer '1' is a SyncBatchNorm that shares"):
+        accumulate(model, never, [torch.randn(4, 5)])
+
+
+@pytest.mark.parametrize("kind", [BatchNorm1d, nn.BatchNorm1d])
+def test_a_momentum_out_of_range_is_named_before_any_pass(kind):
+    layer = kind(5)
+    layer.momentum = 2.0
+    with pytest.raises(ValueError, match=r"momentum is 2\.0"):
+        accumulate(layer, never, [torch.randn(4, 5)])
+
+
+def test_several_gpus_are_no_reason_to_warn(monkeypatch):
+    """Warnings are errors here; torch's random state would be asked of each."""
+    asked = []
+    monkeypatch.setattr(torch.random, "_fork_rng_warned_already", False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", asked.append)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: None)
+    accumulate(BatchNorm1d(5), loss, [torch.randn(4, 5)])
+    assert asked == [0, 1]

@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 import bnlib
 from bnlib.nn import BatchNorm1d, BatchNorm2d, SyncBatchNorm, convert, freeze
@@ -235,3 +236,29 @@ def test_a_refused_freeze_changes_nothing():
 def test_flags_are_bools():
     with pytest.raises(TypeError, match="affine is 'no'"):
         freeze(BatchNorm1d(2), affine="no")
+
+
+class Positive(nn.Module):
+    def forward(self, raw):
+        return raw.exp()
+
+
+def test_a_parametrised_weight_is_frozen_and_thawed_too():
+    layer = BatchNorm1d(2)
+    parametrize.register_parametrization(layer, "weight", Positive())
+    raw = layer.parametrizations.weight.original
+    assert freeze(layer).frozen == "all"
+    assert not raw.requires_grad
+    assert freeze(layer, statistics=False, affine=False).frozen is None
+    assert raw.requires_grad
+
+
+def test_the_repr_shows_frozen_parameters_too():
+    layer = freeze(BatchNorm1d(2), statistics=False)
+    assert repr(layer).endswith("frozen='affine')")
+
+
+def test_a_state_dict_does_not_keep_what_is_frozen():
+    fresh = BatchNorm1d(2)
+    fresh.load_state_dict(freeze(BatchNorm1d(2)).state_dict())
+    assert fresh.frozen is None

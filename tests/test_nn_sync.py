@@ -12,6 +12,7 @@ from torch import distributed
 
 import bnlib
 from bnlib.nn import BatchNorm2d, SyncBatchNorm
+from bnlib.nn._layers import kept_only
 
 pytestmark = pytest.mark.skipif(
     not (distributed.is_available() and distributed.is_gloo_available()),
@@ -150,3 +151,9 @@ def test_folding_and_recalibration_know_it():
     bnlib.recalibrate(model, [x])
     model.eval()
     torch.testing.assert_close(bnlib.fold(*model)(x), model(x))
+
+
+@pytest.mark.parametrize("mask", [[True, False], (1, 0), "all"], ids=str)
+def test_a_mask_that_is_no_tensor_is_named(mask):
+    with pytest.raises(TypeError, match=f"mask is a {type(mask).__name__}"):
+        kept_only(lambda x: x, torch.ones(2, 3), mask)

@@ -102,7 +102,8 @@ def run(number, library="bnlib"):
         raise ValueError(f"number is {number!r}: give one from 1 to {max(_CASES)}")
     if library not in _LIBRARIES:
         raise ValueError(f"library is {library!r}: give 'bnlib' or 'torch'")
-    with torch.random.fork_rng():
+    # Named, as fork_rng warns where there are several and it takes them all.
+    with torch.random.fork_rng(range(torch.cuda.device_count()) or None):
         torch.manual_seed(number)
         try:
             _CASES[number].function(_LIBRARIES[library])

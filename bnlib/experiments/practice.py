@@ -77,8 +77,9 @@ def _network(arm, channels, generator):
 def digits_norms(context, arm, batch_size, learning_rate, channels, epochs):
     """Train one network with plain SGD; measure it after the last epoch.
 
-    All arms start from the same weights and see the same minibatches; each sees every
-    image once an epoch, so a run of small batches takes more steps. With batch norm,
+    All arms start from the same weights and see the same minibatches; each sees an
+    image at most once an epoch, for a last incomplete batch is left out, and a run of
+    small batches takes more steps. With batch norm,
     evaluation is measured twice: with the running averages, and with statistics made
     exact by recalibration. A run whose loss leaves the finite numbers ends there.
     """

@@ -4,16 +4,19 @@ Each is a subclass of torch's module of the same name, with its constructor, its
 state dict and its repr; what differs is the arithmetic (float64 sums), that bad
 arguments are refused at once, and that batch norm's can be frozen.
 
-=========  ===================  ======  ======================  ================
-mode       track_running_stats  frozen  normalises with         writes buffers
-=========  ===================  ======  ======================  ================
-train()    True                 no      the batch               yes, even in
-                                                                ``no_grad``
-train()    True                 yes     the buffers             no
-train()    False                no      the batch               no buffers
-eval()     True                 either  the buffers             no
-eval()     False                no      the batch               no buffers
-=========  ===================  ======  ======================  ================
+=========  ===========  ======  ===============  ===============================
+mode       has buffers  frozen  normalises with  writes buffers
+=========  ===========  ======  ===============  ===============================
+train()    yes          no      the batch        if ``track_running_stats``, even
+                                                 in ``no_grad``
+train()    yes          yes     the buffers      no
+train()    no           no      the batch        no buffers
+eval()     yes          either  the buffers      no
+eval()     no           no      the batch        no buffers
+=========  ===========  ======  ===============  ===============================
+
+A forward pass within a backward pass counts as a repetition, as activation
+checkpointing makes it, and writes no buffers (outside ``torch.compile``).
 """
 
 from bnlib.nn._accumulate import accumulate

@@ -6,7 +6,8 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnlib import _arrays
-from bnlib.nn._layers import kept_only
+from bnlib.nn._layers import kept_only, recomputes
+from bnlib.nn._sync import is_shared
 from bnlib.statistics import (
     Statistics,
     averaging_share,
@@ -49,18 +50,19 @@ def accumulate(model, loss, batches):
     TypeError
         If ``model`` is no Module, or ``batches`` no list or tuple.
     ValueError
-        If there is no micro-batch, a layer runs twice or in another order from one
-        to the next, all together have one value per feature, or a loss is no scalar.
-        No gradient and no buffer has changed then.
+        If there is no micro-batch, a layer's momentum is out of range, it shares
+        its statistics with other processes, runs twice or in another order from one
+        micro-batch to the next, all together have one value per feature, or a loss
+        is no scalar. No gradient and no buffer has changed then.
 
     Notes
     -----
     With K layers that normalise with the batch: K + 1 forward passes without a graph
-    and K + 1 with one, over all micro-batches, in the memory of one of them. Random
-    draws (dropout) are repeated from pass to pass; another layer that changes itself in
-    a forward pass does so in each. Hooks on the parameters' gradients do not run, so
-    DistributedDataParallel does not see these. There is no gain where the memory
-    suffices for the whole batch.
+    and K + 1 with one, over all micro-batches, in the memory of one of them and a
+    second copy of the gradients. Random draws (dropout) are repeated from pass to pass;
+    another layer that changes itself in a forward pass does so in each. Hooks on the
+    parameters' gradients do not run, so DistributedDataParallel does not see these.
+    There is no gain where the memory suffices for the whole batch.
 
     Examples
     --------
@@ -87,9 +89,13 @@ def accumulate(model, loss, batches):
         for name, layer in model.named_modules()
         if isinstance(layer, _BatchNorm) and _uses_batch(layer)
     }
+    for layer, lent in layers.items():
+        _check_layer(layer, lent.name)
     passes = _Passes(model, loss, batches)
+    # Named, as fork_rng warns where there are several and it takes them all.
+    devices = range(torch.cuda.device_count()) or None
     with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng())
+        stack.enter_context(torch.random.fork_rng(devices))
         for layer, lent in layers.items():
             stack.enter_context(_forward_replaced(layer, lent))
         order = _set_statistics(passes, list(layers.values()))
@@ -107,6 +113,18 @@ def _uses_batch(layer):
     without = layer.running_mean is layer.running_var is None
     frozen = getattr(layer, "frozen_statistics", False)
     return (layer.training or without) and not frozen
+
+
+def _check_layer(layer, name):
+    """Raise unless the layer is one whose statistics can be lent."""
+    _arrays.check_momentum(layer.momentum)
+    shares = layer.training and isinstance(layer, torch.nn.SyncBatchNorm)
+    if shares and is_shared(layer.process_group):
+        raise ValueError(
+            f"layer {name!r} is a SyncBatchNorm that shares its statistics with other "
+            "processes, which see none of these micro-batches: accumulate on one "
+            "process"
+        )
 
 
 class _Passes:
@@ -140,7 +158,7 @@ class _Lent:
     def forward(self, input, mask=None):
         self.layer._check_input_dim(input)
         _arrays.check_features("input", input, self.layer.num_features)
-        self.calls += 1
+        self.calls += not recomputes()
         if self.calls > 1:
             raise ValueError(f"layer {self.name!r} runs twice in one forward pass")
         if mask is not None:

@@ -20,7 +20,8 @@ def freeze(model, statistics=True, affine=True):
     ==========  =======  ==================  =====================================
 
     ``train()`` and ``eval()`` change nothing of this. A layer without weight and
-    bias counts as affinely frozen when its statistics are.
+    bias counts as affinely frozen when its statistics are. Copies and pickles keep what
+    is frozen; a state dict does not: freeze again after loading one.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def freeze(model, statistics=True, affine=True):
             )
     for _, layer in layers:
         layer.frozen_statistics = statistics
-        for parameter in layer.parameters(recurse=False):
+        for parameter in layer.parameters():
             parameter.requires_grad_(not affine)
             if affine:
                 parameter.grad = None

@@ -51,7 +51,7 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
         _arrays.check_features("input", input, self.num_features)
         _arrays.check_momentum(self.momentum)
         updates = self.training and self.track_running_stats
-        updates = updates and not (self.frozen_statistics or _recomputes())
+        updates = updates and not (self.frozen_statistics or recomputes())
         without = self.running_mean is self.running_var is None
         uses_batch = (self.training or without) and not self.frozen_statistics
         passed = updates or not uses_batch
@@ -103,7 +103,7 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
 
     def extra_repr(self):
         own = "" if self.activation is None else f", activation={self.activation!r}"
-        frozen = f", frozen={self.frozen!r}" if self.frozen_statistics else ""
+        frozen = "" if self.frozen is None else f", frozen={self.frozen!r}"
         return super().extra_repr() + own + frozen
 
 
@@ -113,7 +113,7 @@ def check_activation(activation):
         raise ValueError(f"activation is {activation!r}: give None or 'relu'")
 
 
-def _recomputes():
+def recomputes():
     """Whether a backward pass runs this forward, as activation checkpointing does."""
     # No public function tells; torch.utils.checkpoint itself asks this one.
     compiling = torch.compiler.is_compiling()
@@ -126,6 +126,8 @@ def kept_only(function, x, mask):
     The mask has the shape of ``x`` without axis 1. The function may return more than
     its output: a tuple that begins with it.
     """
+    if not isinstance(mask, torch.Tensor):
+        raise TypeError(f"mask is a {type(mask).__name__}: give a torch tensor")
     last = x.movedim(1, -1)
     if mask.dtype != torch.bool or mask.shape != last.shape[:-1]:
         raise ValueError(
@@ -177,10 +179,12 @@ class BatchNorm1d(Layer, torch.nn.BatchNorm1d):
     Notes
     -----
     Within `torch.compile` and `torch.export` it is torch's own operation, for the
-    compiler to fuse: drop-in, but with that one's sums, and without some of the checks.
+    compiler to fuse: drop-in, but with that one's sums and that one's rules for dtypes,
+    without some of the checks, and an empty batch is counted.
 
     Activation checkpointing runs a layer twice, the second time within the
-    backward pass; the running statistics take in the batch once.
+    backward pass; the running statistics take in the batch once. Any forward pass
+    within a backward pass, such as in a hook, counts as such a repetition.
 
     Examples
     --------

@@ -14,34 +14,41 @@ class _WeightNorm(torch.nn.Module):
         self.name, self.dim = name, dim
 
     def forward(self, g, v):
-        norms = self._norms(v)
-        if not torch.compiler.is_compiling() and not bool((norms > 0).all()):
-            _check_norms(self.name, norms)
-        return (_arrays.widen(g) / norms * _arrays.widen(v)).to(v.dtype)
+        scaled, largest, norms = self._parts(v)
+        if not torch.compiler.is_compiling():
+            _check_lengths(self.name, largest)
+        return (_arrays.widen(g) / norms * scaled).to(v.dtype)
 
     def right_inverse(self, weight):
-        norms = self._norms(weight)
-        _check_norms(self.name, norms)
-        return norms.to(weight.dtype), weight
+        _, largest, norms = self._parts(weight)
+        _check_lengths(self.name, largest)
+        lengths = (largest * norms).to(weight.dtype)
+        _check_lengths(self.name, lengths)
+        return lengths, weight
 
-    def _norms(self, v):
-        axes = None if self.dim is None else [a for a in range(v.ndim) if a != self.dim]
-        # The largest entry first, so that no square overflows or vanishes.
+    def _parts(self, v):
+        """Return v over its largest entries, these, and the norms of the first."""
         wide = _arrays.widen(v)
-        if axes is None:
-            return torch.linalg.vector_norm(wide)
-        if not axes:
-            return wide.abs()
-        return torch.linalg.vector_norm(wide, dim=axes, keepdim=True)
+        axes = [a for a in range(v.ndim) if self.dim is None or a != self.dim]
+        keep = self.dim is not None
+        largest = wide.detach().abs()
+        if axes:
+            largest = largest.amax(dim=axes, keepdim=keep)
+        # So no square overflows or vanishes; the weight is the same for any scale.
+        scaled = wide / largest
+        squares = scaled.square()
+        norms = squares.sum(dim=axes, keepdim=keep) if axes else squares
+        return scaled, largest, norms.sqrt()
 
 
-def _check_norms(name, norms):
-    bad = (~(norms > 0)).flatten().nonzero().flatten().tolist()
-    if bad:
+def _check_lengths(name, lengths):
+    bad = ~((lengths > 0) & lengths.isfinite())
+    if bool(bad.any()):
+        row = bad.flatten().nonzero()[0].item()
         raise ValueError(
-            f"{name} has no direction in row {bad[0]} (its norm is "
-            f"{norms.flatten()[bad[0]].item()}): give every row one entry that is not "
-            "0, and no NaN"
+            f"{name} has no direction or no finite length in row {row} (it is "
+            f"{lengths.flatten()[row].item()}): give every row one entry that is not "
+            "0, and only finite ones"
         )
 
 
@@ -49,7 +56,8 @@ def weight_norm(module, name="weight", dim=0):
     """Write a layer's weight as length times direction, ``w = g v / ||v||``.
 
     As `torch.nn.utils.parametrizations.weight_norm`, with its state dict; but a
-    ``v`` of norm 0, which has no direction, is an error where torch's gives NaN.
+    ``v`` of norm 0, which has no direction, is an error where torch's gives NaN, and
+    ``dim=-1`` is the last axis where torch's takes it for None.
 
     Parameters
     ----------
@@ -72,8 +80,9 @@ def weight_norm(module, name="weight", dim=0):
     TypeError
         If ``module`` is no Module.
     ValueError
-        If there is no such parameter, ``dim`` is not among its axes, or a row
-        is 0: now, or in any later forward pass (not in one that is compiled).
+        If there is no such parameter, it has no entries, ``dim`` is not among its
+        axes, or a row is 0 or not finite: now, or in any later forward pass (not in
+        one that is compiled).
 
     Examples
     --------
@@ -92,6 +101,8 @@ def weight_norm(module, name="weight", dim=0):
     if not isinstance(weight, torch.nn.Parameter):
         known = ", ".join(n for n, _ in module.named_parameters(recurse=False))
         raise ValueError(f"name is {name!r}: give a parameter's, one of {known}")
+    if weight.numel() == 0:
+        raise ValueError(f"{name} has shape {tuple(weight.shape)}: it has no entries")
     if dim is not None:
         _arrays.check_integer("dim", dim, -weight.ndim)
         if dim >= weight.ndim:
