@@ -9,6 +9,11 @@ PORT ?= 8000
 # No notebook has this in its outputs: a machine without a compiler says it once.
 export PYTHONWARNINGS := ignore:batch_norm runs on torch's own kernel
 
+# Without a compiler the one exact backend is the slow one: book and tests take it.
+ifeq ($(shell command -v $(firstword $(CC)) 2>/dev/null),)
+export BNLIB_BACKEND ?= readable
+endif
+
 BIN := .venv/bin
 READY := .venv/.ready
 
