@@ -210,6 +210,12 @@ def check_momentum(momentum):
         check_number("momentum", momentum, 0, 1)
 
 
+def check_activation(activation):
+    """Raise unless it is one that batch norm can apply to its output."""
+    if activation not in (None, "relu"):
+        raise ValueError(f"activation is {activation!r}: give None or 'relu'")
+
+
 def check_features(name, x, num_features):
     """Raise unless axis 1 of x has num_features entries."""
     if x.shape[1] != num_features:

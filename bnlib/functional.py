@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from bnlib import _arrays, kernels
+from bnlib import _arrays, _batches, kernels
 from bnlib.kernels import _readable
 
 # Asked for often, and so by shorter ways.
@@ -99,8 +99,8 @@ def batch_norm(
         if training and running_mean is not None:
             _check_writable("running_mean", running_mean)
             _check_writable("running_var", running_var)
-    if activation is not None and activation != "relu":
-        raise ValueError(f"activation is {activation!r}: give None or 'relu'")
+    if activation is not None:
+        _arrays.check_activation(activation)
     if not training and running_mean is None:
         raise ValueError(
             "running_mean and running_var are None and training is False: there "
@@ -174,16 +174,13 @@ _NO_GRADIENTS = (None,) * 7
 
 def _masked(name, input, mask, vectors, options):
     """Normalise the kept positions as rows of a matrix, and put them back."""
-    _check_mask(mask, input)
-    rows = input.movedim(1, -1)[mask]
-    output = torch.zeros_like(input)
+    rows = _batches.kept_rows(input, mask)
     if len(rows) == 1 and options[0]:
         raise ValueError(
             f"mask keeps one position of an input of shape {tuple(input.shape)}, one "
             "value per feature: batch statistics need at least two"
         )
-    output.movedim(1, -1)[mask] = _normalise(name, rows, vectors, *options)
-    return output
+    return _batches.put_back(_normalise(name, rows, vectors, *options), input, mask)
 
 
 def _is_plain(input, vectors, momentum, eps):
@@ -209,24 +206,6 @@ def _is_plain(input, vectors, momentum, eps):
         ):
             return False
     return len(shape) == 1 and input.layout is layout
-
-
-def _check_mask(mask, input):
-    if not isinstance(mask, torch.Tensor):
-        raise TypeError(f"mask is a {type(mask).__name__}: give a torch tensor")
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask has dtype {mask.dtype}: give torch.bool")
-    shape = (input.shape[0], *input.shape[2:])
-    if mask.shape != shape:
-        raise ValueError(
-            f"mask has shape {tuple(mask.shape)} for an input of shape "
-            f"{tuple(input.shape)}: give {shape}"
-        )
-    if mask.device != input.device:
-        raise ValueError(
-            f"input is on {input.device} but mask is on {mask.device}: put both on "
-            "one device"
-        )
 
 
 def _check(input, running_mean, running_var, weight, bias, momentum, eps):

@@ -8,6 +8,7 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 
+from bnlib import _batches
 from bnlib.statistics import batch_statistics, merge
 
 _METHODS = ("sequential", "one_pass")
@@ -156,7 +157,7 @@ def _run(model, names, batches, first_only):
 def _measured(layer, where, input, mask=None):
     """Return the statistics of one input of a layer, if it has any."""
     layer._check_input_dim(input)
-    x = input if mask is None else input.movedim(1, -1)[mask]
+    x = input if mask is None else _batches.kept_rows(input, mask)
     if x.numel() == 0:
         raise ValueError(f"{where} an empty input, of shape {tuple(x.shape)}")
     if layer.training and x.numel() == x.shape[1]:

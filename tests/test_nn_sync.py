@@ -11,8 +11,8 @@ import torch
 from torch import distributed
 
 import bnlib
+from bnlib import _batches
 from bnlib.nn import BatchNorm2d, SyncBatchNorm
-from bnlib.nn._layers import kept_only
 
 pytestmark = pytest.mark.skipif(
     not (distributed.is_available() and distributed.is_gloo_available()),
@@ -156,4 +156,4 @@ def test_folding_and_recalibration_know_it():
 @pytest.mark.parametrize("mask", [[True, False], (1, 0), "all"], ids=str)
 def test_a_mask_that_is_no_tensor_is_named(mask):
     with pytest.raises(TypeError, match=f"mask is a {type(mask).__name__}"):
-        kept_only(lambda x: x, torch.ones(2, 3), mask)
+        _batches.kept_rows(torch.ones(2, 3), mask)

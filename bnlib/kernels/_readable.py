@@ -2,8 +2,8 @@
 
 import torch
 
-from bnlib import _arrays
-from bnlib.statistics import Statistics, running_update
+from bnlib import _arrays, _batches
+from bnlib.statistics import Statistics
 from bnlib.transform import (
     batch_norm_backward,
     batch_norm_forward,
@@ -24,13 +24,8 @@ def normalise(input, running_mean, running_var, weight, bias, training, momentum
         return output, _arrays.widen(running_mean), _arrays.widen(running_var)
     output, cache = batch_norm_forward(input, weight, bias, eps)
     if running_mean is not None:
-        with torch.no_grad():
-            batch = Statistics(cache.mean, cache.var, input[:, 0].numel())
-            # In float64, so that a half-precision buffer is rounded once.
-            old = (_arrays.widen(buffer) for buffer in (running_mean, running_var))
-            mean, var = running_update(*old, batch, momentum)
-            running_mean.copy_(mean)
-            running_var.copy_(var)
+        batch = Statistics(cache.mean, cache.var, input[:, 0].numel())
+        _batches.take_in(running_mean, running_var, batch, momentum)
     return output, cache.mean, cache.var
 
 

@@ -5,15 +5,14 @@ import contextlib
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from bnlib import _arrays
-from bnlib.nn._layers import kept_only, recomputes
+from bnlib import _arrays, _batches
+from bnlib.nn._layers import recomputes
 from bnlib.nn._sync import is_shared
 from bnlib.statistics import (
     Statistics,
     averaging_share,
     batch_statistics,
     merge,
-    running_update,
 )
 from bnlib.transform import batch_norm_inference
 
@@ -161,9 +160,11 @@ class _Lent:
         self.calls += not recomputes()
         if self.calls > 1:
             raise ValueError(f"layer {self.name!r} runs twice in one forward pass")
-        if mask is not None:
-            return kept_only(self._run, input, mask)
-        return self._run(input)
+        if mask is None:
+            return self._run(input)
+        return _batches.put_back(
+            self._run(_batches.kept_rows(input, mask)), input, mask
+        )
 
     def _run(self, x):
         if self.mean is None:
@@ -199,18 +200,15 @@ class _Lent:
 
     def update(self, layer):
         """Take the whole batch into the running statistics, once."""
-        if self.mean is None or not (layer.training and layer.track_running_stats):
+        updates = layer.training and layer.track_running_stats
+        if self.mean is None or layer.running_mean is None or not updates:
             return
         tracked = layer.num_batches_tracked
         share = averaging_share(
             layer.momentum, int(tracked) if tracked is not None else 0
         )
         batch = Statistics(self.mean.detach(), self.var.detach(), self.count)
-        with torch.no_grad():
-            buffers = layer.running_mean, layer.running_var
-            old = map(_arrays.widen, buffers)
-            for buffer, new in zip(buffers, running_update(*old, batch, share)):
-                buffer.copy_(new)
+        _batches.take_in(layer.running_mean, layer.running_var, batch, share)
         if tracked is not None:
             tracked.add_(1)
 

@@ -30,7 +30,7 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
         _arrays.check_integer("num_features", num_features, 1)
         _arrays.check_number("eps", eps, 0)
         _arrays.check_momentum(momentum)
-        check_activation(activation)
+        _arrays.check_activation(activation)
         super().__init__(
             num_features,
             eps,
@@ -107,38 +107,11 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
         return super().extra_repr() + own + frozen
 
 
-def check_activation(activation):
-    """Raise unless it is an activation that the layers can apply."""
-    if activation not in (None, "relu"):
-        raise ValueError(f"activation is {activation!r}: give None or 'relu'")
-
-
 def recomputes():
     """Whether a backward pass runs this forward, as activation checkpointing does."""
     # No public function tells; torch.utils.checkpoint itself asks this one.
     compiling = torch.compiler.is_compiling()
     return not compiling and torch._C._current_graph_task_id() != -1
-
-
-def kept_only(function, x, mask):
-    """Apply a function of (m, C) to the values that a mask keeps; 0 elsewhere.
-
-    The mask has the shape of ``x`` without axis 1. The function may return more than
-    its output: a tuple that begins with it.
-    """
-    if not isinstance(mask, torch.Tensor):
-        raise TypeError(f"mask is a {type(mask).__name__}: give a torch tensor")
-    last = x.movedim(1, -1)
-    if mask.dtype != torch.bool or mask.shape != last.shape[:-1]:
-        raise ValueError(
-            f"mask has dtype {mask.dtype} and shape {tuple(mask.shape)}: give bool of "
-            f"shape {tuple(last.shape[:-1])}"
-        )
-    found = function(last[mask])
-    kept, *rest = found if isinstance(found, tuple) else (found,)
-    output = torch.zeros_like(last).masked_scatter(mask.unsqueeze(-1), kept)
-    output = output.movedim(-1, 1)
-    return (output, *rest) if rest else output
 
 
 class BatchNorm1d(Layer, torch.nn.BatchNorm1d):

@@ -3,9 +3,10 @@
 import torch
 from torch import distributed
 
-from bnlib import _arrays
-from bnlib.nn._layers import Layer, kept_only
-from bnlib.statistics import Statistics, batch_statistics, merge, running_update
+from bnlib import _arrays, _batches
+from bnlib.nn._layers import Layer
+from bnlib.statistics import Statistics, batch_statistics, merge
+from bnlib.transform import batch_norm_inference
 
 
 class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
@@ -36,8 +37,7 @@ class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
     Notes
     -----
     Costs one gathering of 2 C + 1 numbers in the forward pass, one sum of 2 C in
-    the backward pass, in float64, and keeps 8 bytes for each value of the batch from
-    one to the other. The gradients of ``weight`` and ``bias`` are
+    the backward pass, in float64. The gradients of ``weight`` and ``bias`` are
     those of the process's own examples, as in torch's: DistributedDataParallel
     averages them. There are no second derivatives.
 
@@ -82,18 +82,15 @@ class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
         if not (uses_batch and self.training and is_shared(group)):
             return super()._normalised(input, mean, var, uses_batch, share, mask)
         if mask is not None:
-            arguments = mean, var, uses_batch, share, None
-            return kept_only(lambda x: self._normalised(x, *arguments), input, mask)
+            rows = _batches.kept_rows(input, mask)
+            output, taken = self._normalised(rows, mean, var, uses_batch, share, None)
+            return _batches.put_back(output, input, mask), taken
         output, *batch = _Shared.apply(
             input, self.weight, self.bias, self.eps, group or distributed.group.WORLD
         )
         count = int(batch[2])
         if mean is not None and count > 0:
-            with torch.no_grad():
-                old = _arrays.widen(mean), _arrays.widen(var)
-                whole = Statistics(*batch[:2], count)
-                for buffer, new in zip((mean, var), running_update(*old, whole, share)):
-                    buffer.copy_(new)
+            _batches.take_in(mean, var, Statistics(*batch[:2], count), share)
         output = output if self.activation is None else torch.relu(output)
         return output, count > 0
 
@@ -110,34 +107,32 @@ class _Shared(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, eps, group):
         whole = _merged(x, group)
-        shape = [1, -1] + [1] * (x.ndim - 2)
-        inv_std = (whole.var + eps).rsqrt().reshape(shape)
-        x_hat = (_arrays.widen(x) - whole.mean.reshape(shape)) * inv_std
-        ctx.save_for_backward(x_hat, inv_std, weight, bias)
-        ctx.group, ctx.count, ctx.dtype = group, whole.count, x.dtype
-        y = x_hat if weight is None else x_hat * _arrays.widen(weight).reshape(shape)
-        y = y if bias is None else y + _arrays.widen(bias).reshape(shape)
+        ctx.save_for_backward(x, whole.mean, (whole.var + eps).rsqrt(), weight, bias)
+        ctx.group, ctx.count = group, whole.count
+        y = batch_norm_inference(x, whole.mean, whole.var, weight, bias, eps)
         count = torch.tensor(whole.count)
         ctx.mark_non_differentiable(whole.mean, whole.var, count)
-        return y.to(x.dtype), whole.mean, whole.var, count
+        return y, whole.mean, whole.var, count
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dy, *_):
-        x_hat, inv_std, weight, bias = ctx.saved_tensors
-        axes = _arrays.averaged_axes(x_hat, None)
-        wide = _arrays.widen(dy)
+        x, mean, inv_std, weight, bias = ctx.saved_tensors
+        axes = _arrays.averaged_axes(x, None)
+        shape = _arrays.kept_as_ones(x.shape, axes)
+        wide, inv_std = _arrays.widen(dy), inv_std.reshape(shape)
+        x_hat = (_arrays.widen(x) - mean.reshape(shape)) * inv_std
         sums = torch.stack([wide.sum(dim=axes), (wide * x_hat).sum(dim=axes)])
         dbeta, dgamma = sums.clone()
         # Every process takes part, whether or not its own input needs a gradient.
         distributed.all_reduce(sums, group=ctx.group)
-        mean, mean_x_hat = (sums / max(ctx.count, 1)).reshape(2, *inv_std.shape)
-        dx = inv_std * (wide - mean - x_hat * mean_x_hat)
+        means = (sums / max(ctx.count, 1)).reshape(2, *shape)
+        dx = inv_std * (wide - means[0] - x_hat * means[1])
         if weight is not None:
-            dx = dx * _arrays.widen(weight).reshape(inv_std.shape)
+            dx = dx * _arrays.widen(weight).reshape(shape)
         dgamma = None if weight is None else dgamma.to(weight.dtype)
         dbeta = None if bias is None else dbeta.to(bias.dtype)
-        return dx.to(ctx.dtype), dgamma, dbeta, None, None
+        return dx.to(x.dtype), dgamma, dbeta, None, None
 
 
 def _merged(x, group):
