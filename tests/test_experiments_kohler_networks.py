@@ -28,7 +28,7 @@ def run(arm="batch_norm", rate=0.2, seed=0, given=None, **changed):
     sequence = np.random.SeedSequence(seed)
     sets = {"digits": given or dataset()}
     context = experiments.Context(torch.device("cpu"), sequence, sets)
-    return kohler_networks.kohler_digits(context, arm, rate, **SMALL | changed)
+    return kohler_networks.kohler_dependency(context, arm, rate, **SMALL | changed)
 
 
 def network(arm, inputs=5, width=6, hidden_layers=3):
@@ -275,7 +275,7 @@ def test_cifar10_is_trained_on_as_digits_are():
     context = experiments.Context(
         torch.device("cpu"), sequence, {"cifar10_subset": images}
     )
-    found = kohler_networks.kohler_cifar10(context, "plain", 0.2, **SMALL)
+    found = kohler_networks.kohler_dependency(context, "plain", 0.2, **SMALL)
     assert found == run("plain", given=images)
 
 

@@ -100,10 +100,11 @@ def _lengths(network, gradients, central):
     }
 
 
-def _watched(context, name, arm, rate, width, hidden_layers, steps, looks, samples):
+def _watched(context, arm, rate, width, hidden_layers, steps, looks, samples):
     """Descend, and return lists with an entry for each look at the network."""
     weights, signs = generators(context, 2)
-    x, y = _training_set(context.datasets[name], context.device)
+    (dataset,) = context.datasets.values()
+    x, y = _training_set(dataset, context.device)
     network = _network(arm, x.shape[1], width, hidden_layers, weights)
     network.to(context.device)
     central = hidden_layers // 2
@@ -155,24 +156,6 @@ SIZE = {"arms": ["plain", "batch_norm"], "width": 50, "hidden_layers": 6}
     },
     **KIND,
 )
-def kohler_digits(
-    context, arm, learning_rate, width, hidden_layers, steps, looks, samples
-):
-    """Train by full-batch gradient descent with BN or without, from equal weights.
-
-    All parameters of the tanh network have the same step, but the lengths g of BN
-    ten times that. Measured at each look: the loss, the length of its gradient by
-    all parameters and by the weights of the central linear layer (number
-    hidden_layers // 2, from 0), and in both `COORDINATES` the norms of the second
-    derivatives of the loss by the central layer and each later one, estimated, with
-    their standard errors.
-    """
-    sizes = {"width": width, "hidden_layers": hidden_layers, "steps": steps}
-    sizes |= {"looks": looks, "samples": samples}
-    _check(learning_rate, **sizes)
-    return _watched(context, "digits", arm, learning_rate, **sizes)
-
-
 @experiment(
     id="kohler-cifar10-rates",
     title="CIFAR-10 (subset: 10,000 + 2,000): the first steps by learning rate",
@@ -218,11 +201,19 @@ def kohler_digits(
     },
     **KIND,
 )
-def kohler_cifar10(
+def kohler_dependency(
     context, arm, learning_rate, width, hidden_layers, steps, looks, samples
 ):
-    """As `kohler-digits`, on the training images of the subset of CIFAR-10."""
+    """Train by full-batch gradient descent with BN or without, from equal weights.
+
+    All parameters of the tanh network have the same step, but the lengths g of BN
+    ten times that. Measured at each look: the loss, the length of its gradient by
+    all parameters and by the weights of the central linear layer (number
+    hidden_layers // 2, from 0), and in both `COORDINATES` the norms of the second
+    derivatives of the loss by the central layer and each later one, estimated, with
+    their standard errors.
+    """
     sizes = {"width": width, "hidden_layers": hidden_layers, "steps": steps}
     sizes |= {"looks": looks, "samples": samples}
     _check(learning_rate, **sizes)
-    return _watched(context, "cifar10_subset", arm, learning_rate, **sizes)
+    return _watched(context, arm, learning_rate, **sizes)

@@ -106,7 +106,40 @@ def santurkar_dln(context, arm, learning_rate, depth, width, examples, steps, lo
     return found | {"steps": at, "diverged": bool(missing)}
 
 
-def _watched(context, arm, learning_rate, width, hidden_layers, **options):
+def _scales(arms):
+    """The two scales of a comparison of these networks."""
+    both = {"arms": arms, "width": 64, "hidden_layers": 5, "batch_size": 128}
+    few = {"learning_rates": [0.1], "seeds": [0], "steps": 100, "looks": 6}
+    many = {"learning_rates": [0.01, 0.03, 0.1, 0.3, 1.0], "seeds": [0, 1, 2, 3, 4]}
+    return {"live": both | few, "paper": both | many | {"steps": 400, "looks": 12}}
+
+
+KIND = {
+    "sweep": {"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
+    "paired": ("arm", "learning_rate"),
+    "data": ("digits",),
+} | CHAPTER
+
+
+@experiment(
+    id="santurkar-noise",
+    title="BN with noise after it, on digits",
+    **_scales(["plain", "batch_norm", "noisy"]),
+    **KIND,
+)
+@experiment(
+    id="santurkar-norms",
+    title="BN against l1 and l-infinity normalisation, on digits",
+    **_scales(["plain", "batch_norm", "l1", "linf"]),
+    **KIND,
+)
+def santurkar_digits(
+    context, arm, learning_rate, width, hidden_layers, batch_size, steps, looks
+):
+    """Train a ReLU network: plain, with BN, with noise after it, or with another norm.
+
+    The noise is `bnlib.shift.BatchNoise`; the norm of l2 is BN itself.
+    """
     weights, order, noise = generators(context, 3)
     data = standardised(context.datasets["digits"], context.device)
     widths = [data[0].shape[1], *[width] * hidden_layers, CLASSES]
@@ -114,71 +147,5 @@ def _watched(context, arm, learning_rate, width, hidden_layers, **options):
     if arm == "noisy":
         network = with_noise(network, noise)
     network.to(context.device)
+    options = {"batch_size": batch_size, "steps": steps, "looks": looks}
     return watch(network, data, rate=learning_rate, order=order, **options)
-
-
-SIZE = {"width": 64, "hidden_layers": 5, "batch_size": 128}
-
-
-@experiment(
-    id="santurkar-noise",
-    title="BN with noise after it, on digits",
-    sweep={"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
-    paired=("arm", "learning_rate"),
-    data=("digits",),
-    live={
-        "arms": ["plain", "batch_norm", "noisy"],
-        "learning_rates": [0.1],
-        "seeds": [0],
-        "steps": 100,
-        "looks": 6,
-        **SIZE,
-    },
-    paper={
-        "arms": ["plain", "batch_norm", "noisy"],
-        "learning_rates": [0.01, 0.03, 0.1, 0.3, 1.0],
-        "seeds": [0, 1, 2, 3, 4],
-        "steps": 400,
-        "looks": 12,
-        **SIZE,
-    },
-    **CHAPTER,
-)
-def santurkar_noise(
-    context, arm, learning_rate, width, hidden_layers, batch_size, steps, looks
-):
-    """A ReLU network, plain, with BN, or with `bnlib.shift.BatchNoise` after BN."""
-    options = {"batch_size": batch_size, "steps": steps, "looks": looks}
-    return _watched(context, arm, learning_rate, width, hidden_layers, **options)
-
-
-@experiment(
-    id="santurkar-norms",
-    title="BN against l1 and l-infinity normalisation, on digits",
-    sweep={"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
-    paired=("arm", "learning_rate"),
-    data=("digits",),
-    live={
-        "arms": ["plain", "batch_norm", "l1", "linf"],
-        "learning_rates": [0.1],
-        "seeds": [0],
-        "steps": 100,
-        "looks": 6,
-        **SIZE,
-    },
-    paper={
-        "arms": ["plain", "batch_norm", "l1", "linf"],
-        "learning_rates": [0.01, 0.03, 0.1, 0.3, 1.0],
-        "seeds": [0, 1, 2, 3, 4],
-        "steps": 400,
-        "looks": 12,
-        **SIZE,
-    },
-    **CHAPTER,
-)
-def santurkar_norms(
-    context, arm, learning_rate, width, hidden_layers, batch_size, steps, looks
-):
-    """A ReLU network, plain or with a norm; that of l2 is BN itself."""
-    options = {"batch_size": batch_size, "steps": steps, "looks": looks}
-    return _watched(context, arm, learning_rate, width, hidden_layers, **options)
