@@ -7,9 +7,12 @@ import json
 
 from bnlib import _arrays
 
+# Of the frames; 100 are one to a CSS pixel.
+_DOTS_PER_INCH = 130
+
 _PAGE = """<figure class="bnlib-player" style="margin: 0; max-width: {width}px">
 <img alt="{alt}" width="{width}" height="{height}"
- style="display: block; width: 100%; height: auto" src="{first}">
+ style="display: block; width: 100%; height: auto" src="{still}">
 <div style="display: none; flex-wrap: wrap; gap: 0.4rem 0.8rem;
  align-items: center; padding-top: 0.4rem">
 <button type="button" style="font: inherit; min-width: 4.5em">Play</button>
@@ -89,7 +92,7 @@ class Player:
 
     References
     ----------
-    Chapter 13, "The Boltzmann law".
+    Chapter 13, "What noise prefers".
     """
 
     def __init__(self, frames, captions, size, alt, seconds=0.3):
@@ -115,7 +118,7 @@ class Player:
             width=self._size[0],
             height=self._size[1],
             alt=html.escape(self._alt),
-            first="data:image/webp;base64," + self._frames[-1],
+            still="data:image/webp;base64," + self._frames[-1],
             last=len(self._frames) - 1,
             frames=json.dumps(self._frames),
             # A caption must not end the script.
@@ -124,7 +127,7 @@ class Player:
         )
 
 
-def film(fig, draw, captions, alt, *, seconds=0.3, dots_per_inch=130):
+def film(fig, draw, captions, alt, *, seconds=0.3):
     """Draw the frames of a film on one figure, and close it.
 
     Parameters
@@ -138,8 +141,6 @@ def film(fig, draw, captions, alt, *, seconds=0.3, dots_per_inch=130):
         What the film shows.
     seconds : float above 0
         How long a frame stays.
-    dots_per_inch : float above 0
-        Of the frames; 100 are one to a CSS pixel.
 
     Returns
     -------
@@ -160,11 +161,10 @@ def film(fig, draw, captions, alt, *, seconds=0.3, dots_per_inch=130):
 
     References
     ----------
-    Chapter 13, "The Boltzmann law".
+    Chapter 13, "What noise prefers".
     """
     from matplotlib import pyplot as plt
 
-    _arrays.check_positive("dots_per_inch", dots_per_inch)
     frames = []
     try:
         for number in range(len(captions)):
@@ -175,7 +175,7 @@ def film(fig, draw, captions, alt, *, seconds=0.3, dots_per_inch=130):
                 fig.savefig(
                     file,
                     format="webp",
-                    dpi=dots_per_inch,
+                    dpi=_DOTS_PER_INCH,
                     bbox_inches=None,
                     pil_kwargs={"quality": 80},
                 )

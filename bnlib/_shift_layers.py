@@ -162,9 +162,8 @@ class LpBatchNorm(nn.Module):
 
     def _measure(self, x):
         """Mean and squared norm of each unit, also put into the running averages."""
+        _arrays.check_training_count("x", x, _arrays.averaged_axes(x, None))
         values = x.movedim(1, -1).flatten(0, -2)
-        if len(values) < 2:
-            raise ValueError(f"x has shape {tuple(x.shape)}: one value a unit")
         mean = values.mean(dim=0)
         sizes = (values - mean).abs()
         if self.p == math.inf:

@@ -37,7 +37,7 @@ class GradientShift:
     @property
     def relative(self):
         """The distances in units of the gradients' lengths."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with _arrays.silently():
             return self.distances / self.norms
 
 

@@ -23,6 +23,14 @@ def channels_last(x):
     return x.movedim(1, -1).contiguous().movedim(-1, 1)
 
 
+def sliced(x):
+    return torch.repeat_interleave(x, 2, dim=0)[::2]
+
+
+def expanded(x):
+    return x[..., :1].expand(x.shape)
+
+
 def normal(*shape, mean=0.0, std=1.0, seed=0):
     values = torch.randn(shape, generator=generator(seed), dtype=torch.float64)
     return (values * std + mean).float()

@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from common import assert_unchanged, generator, snapshot
 
 from bnlib import approximation
 from bnlib.approximation import TreeNetwork, fit, polynomial_layer
 
 CUBIC = {(0, 0): 0.5, (1, 0): -1.0, (1, 1): 2.0, (3, 0): 0.7, (1, 2): -0.4}
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def uniform(*shape, seed=0):
@@ -175,11 +172,10 @@ def test_a_network_that_is_the_target_is_found_from_nearby():
 )
 def test_a_fit_to_bad_data_is_refused_and_changes_nothing(x, y, error, message):
     network = TreeNetwork(2, 3, generator=generator())
-    before = [p.clone() for p in network.parameters()]
+    before = snapshot(network)
     with pytest.raises(error, match=message):
         fit(network, x, y, steps=5)
-    for parameter, old in zip(network.parameters(), before):
-        torch.testing.assert_close(parameter.detach(), old.detach(), rtol=0, atol=0)
+    assert_unchanged(network, before)
 
 
 class Wide(torch.nn.Module):

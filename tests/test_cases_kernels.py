@@ -6,7 +6,7 @@ Each on every backend that is here, with the smallest input that shows it.
 import pytest
 import torch
 from common import assert_same, buffers, parameters, randn, torchs
-from kernels import EVERY, EXACT, channels_last, error, normal, truth
+from kernels import EVERY, EXACT, channels_last, error, expanded, normal, sliced, truth
 
 from bnlib.functional import batch_norm
 
@@ -31,17 +31,14 @@ def test_an_empty_batch_gives_an_empty_output_and_leaves_the_buffers(
 ):
     mean, var = buffers(5)
     before = mean.clone(), var.clone()
-    x, weight = (
-        torch.zeros(shape, requires_grad=True),
-        torch.ones(5, requires_grad=True),
-    )
+    leaves = [torch.zeros(size).requires_grad_() for size in (shape, 5, 5)]
+    options = {"activation": activation, "backend": backend}
     for training in (True, False):
-        y = batch_norm(
-            x, mean, var, weight, None, training, activation=activation, backend=backend
-        )
-        assert y.shape == shape
-        grads = torch.autograd.grad(y.sum(), (x, weight))
-        assert (grads[1] == 0).all()
+        y = batch_norm(leaves[0], mean, var, *leaves[1:], training, **options)
+        assert (y.shape, y.dtype) == (shape, torch.float32)
+        dx, *grads = torch.autograd.grad(y.sum(), leaves)
+        assert dx.shape == shape
+        assert all((grad == 0).all() for grad in grads)
     assert_same([mean, var], before, allowed=0)
 
 
@@ -135,20 +132,12 @@ def test_the_output_has_the_inputs_dtype_and_all_else_its_own(dtype, other, back
 # 13: strides.
 
 
-def sliced(x):
-    return torch.repeat_interleave(x, 2, dim=0)[::2]
-
-
 def shifted(x):
     return torch.cat([x, x], dim=-1)[..., x.shape[-1] :]
 
 
 def transposed(x):
     return x.mT.contiguous().mT
-
-
-def expanded(x):
-    return x[..., :1].expand(x.shape)
 
 
 def zero_stride(x):

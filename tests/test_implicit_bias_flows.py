@@ -111,7 +111,7 @@ def test_a_start_far_on_the_wrong_side_does_not_overflow(method):
     assert flow.drift < 1e-7
 
 
-@pytest.mark.parametrize("method", ["gd", "wn"])
+@METHODS
 def test_one_sample_is_the_linear_flow_of_one_row(method):
     row, start = np.array([[0.9, 1.2]]), np.array([1.0, -0.5])
     log_times = np.array([-3.0, 0.0, 4.0])

@@ -1,5 +1,8 @@
 """Every backend against float64: values, gradients, dtypes, layouts, ReLU."""
 
+import os
+import shutil
+
 import pytest
 import torch
 from common import assert_same, buffers, parameters, randn, torchs
@@ -333,6 +336,19 @@ def test_autograd_notices_that_c_wrote_the_running_statistics():
 
 
 @EVERY
+def test_the_device_that_is_the_default_changes_nothing(backend):
+    x, upstream = normal(9, 61).requires_grad_(), normal(9, 61, seed=2)
+    exact = truth(x, upstream=upstream)
+    with torch.device("meta"):
+        y = batch_norm(x, None, None, training=True, backend=backend)
+        # Whose memory the first one's backward pass might take for its own.
+        batch_norm(100 * x, None, None, training=True, backend=backend)
+        (dx,) = torch.autograd.grad(y, x, upstream)
+    for one, other in zip((y, dx), exact):
+        assert error(one, other) <= (2e-7 if backend != "native" else 1e-5)
+
+
+@EVERY
 def test_running_statistics_in_strides_and_half_precision_are_written(backend):
     x = normal(50, 4, mean=3.0)
     storage = torch.zeros(2, 4, 3).half()
@@ -357,6 +373,10 @@ def test_large_outputs_at_any_address_are_written_whole(channels, offset):
     assert error(z, truth(planes)[0]) <= 2e-7
 
 
-def test_the_backends_that_this_machine_should_have_are_here():
-    assert kernels.refusal("readable", torch.ones(2, 3)) is None
-    assert kernels.refusal("native", torch.ones(2, 3)) is None
+@pytest.mark.skipif(
+    "CC" in os.environ or shutil.which("cc") is None,
+    reason="the C compiler, cc, is not here, or not the one asked for",
+)
+def test_where_there_is_a_compiler_the_c_kernel_is_here():
+    """Or else every test of it would be skipped."""
+    assert kernels.refusal("cpu", torch.ones(2, 3)) is None

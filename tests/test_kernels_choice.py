@@ -144,6 +144,11 @@ def test_checkpointing_recomputes_and_updates_the_buffers_again():
     plain = x.detach().clone().requires_grad_()
     train(plain).sin().sum().backward()
     assert torch.equal(x.grad, plain.grad)
+    twice = torch.zeros(3), torch.ones(3)
+    for _ in range(2):
+        batch_norm(x.detach(), *twice, training=True)
+    assert torch.equal(mean, twice[0])
+    assert torch.equal(var, twice[1])
 
 
 @NEEDS_CPU

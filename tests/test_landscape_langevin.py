@@ -102,6 +102,7 @@ def test_plain_steps_that_leave_the_finite_numbers_stop_with_a_reason():
     assert made.steps < 100
     assert np.isfinite(made.points).all()
     assert len(made.points) == made.steps
+    assert (made.accepted == 1).all()
 
 
 def test_adjusted_steps_refuse_to_leave():

@@ -4,13 +4,10 @@ import copy
 
 import pytest
 import torch
+from common import assert_unchanged, generator, snapshot
 
 import bnlib
 from bnlib.networks import accuracy, mlp, train_classifier
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def clouds(n=96):
@@ -75,15 +72,14 @@ def test_divergence_is_reported():
 def test_accuracy_counts_in_eval_mode_and_restores_the_mode():
     x, y = clouds()
     network = mlp((3, 4, 2), batch_norm=True, generator=generator())
-    before = copy.deepcopy(network.state_dict())
+    before = snapshot(network)
     network.train()
     expected = (
         (copy.deepcopy(network).eval()(x).argmax(dim=1) == y).float().mean().item()
     )
     assert accuracy(network, x, y) == pytest.approx(expected)
     assert network.training
-    for name, value in network.state_dict().items():
-        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+    assert_unchanged(network, before)
 
 
 @pytest.mark.parametrize("widths", [(3,), (3, 0), (3, 2.5)])
@@ -105,11 +101,10 @@ def test_impossible_widths_are_named(widths):
 def test_impossible_settings_are_named_before_training(wrong):
     x, y = clouds()
     network = mlp((3, 4, 2), batch_norm=True, generator=generator())
-    before = copy.deepcopy(network.state_dict())
+    before = snapshot(network)
     with pytest.raises(ValueError, match=next(iter(wrong))):
         train_classifier(network, x, y, **(SETTINGS | wrong), generator=generator())
-    for name, value in network.state_dict().items():
-        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+    assert_unchanged(network, before)
 
 
 def test_a_frozen_layer_stays_frozen_when_accuracy_returns_or_raises():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from halfspace_problems import moments_of, rows
+from scipy.optimize import brentq
 from test_one_hidden import layer_of
 
 from bnlib.halfspaces import GaussianHalfspace
@@ -62,7 +63,10 @@ def test_repeated_sweeps_reach_the_saddle_at_the_factor_of_gauss_seidel():
     on_line = np.array([[-1.0, 0.0], [-1.0, 0.0]])
     trace = gdnp_sweeps(layer, on_line, sweeps=14, steps=0, **NEWTON)
     assert (np.diff(trace.values) <= 1e-14).all()
-    np.testing.assert_allclose(trace.W[-1][:, 0], -1.616691, atol=1e-6)
+    # Where both units are equal, they are one unit of the summed output weight.
+    both = OneHiddenLayer(layer.u, layer.S, np.array([3.5])).unit(np.zeros((1, 2)), 0)
+    best = brentq(both.ray(np.array([1.0, 0.0])).slope, -5, -0.1)
+    np.testing.assert_allclose(trace.W[-1][:, 0], best, atol=1e-6)
     H = layer.hessian(trace.W[-1])
     c = trace.W[:, 1, 0]
     factor = H[0, 2] ** 2 / (H[0, 0] * H[2, 2])

@@ -1,5 +1,7 @@
 """Multilinear interpolation on even grids, of a function or of a tree's nodes."""
 
+import functools
+
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
@@ -139,13 +141,10 @@ def interpolate_tree(tree, cells, *, shared=False):
     """
     if not isinstance(tree, Tree):
         raise TypeError(f"tree is a {type(tree).__name__}: give a Tree")
-    tables = {}
 
     def table(node):
-        if not shared:
-            return interpolate(node, tree.arity, cells)
-        if node not in tables:
-            tables[node] = interpolate(node, tree.arity, cells)
-        return tables[node]
+        return interpolate(node, tree.arity, cells)
 
+    if shared:
+        table = functools.cache(table)
     return Tree([[table(node) for node in level] for level in tree.levels], tree.arity)

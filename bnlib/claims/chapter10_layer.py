@@ -10,6 +10,7 @@ from scipy import optimize
 from bnlib.claims.chapter09_gaussian import (
     PHI,
     Gaussian,
+    gradient,
     random_gaussian,
 )
 from bnlib.claims.check import Check
@@ -50,11 +51,9 @@ class Layer(NamedTuple):
             u, S, self.theta.numpy(), self.activation, self.gaussian.loss
         )
 
-    def output(self, t, theta=None):
+    def output(self, t):
         """F where the units' inputs are t, shape (n, m)."""
-        return ACTIVATIONS[self.activation](t) @ (
-            self.theta if theta is None else theta
-        )
+        return ACTIVATIONS[self.activation](t) @ self.theta
 
     def inputs(self, pair):
         """Nodes of pair.z, shape (n, 2), for two vectors as the rows of pair."""
@@ -79,12 +78,6 @@ class Layer(NamedTuple):
         return WEIGHTS @ PHI[self.gaussian.loss](self.output(t))
 
 
-def gradient(function, x):
-    """The gradient by automatic differentiation."""
-    leaf = x.detach().clone().requires_grad_()
-    return torch.autograd.grad(function(leaf), leaf)[0]
-
-
 def coefficients(layer, t, weights, W, bend=True):
     """alpha and beta from nodes t, the derivatives by torch point by point."""
     t = t.detach().requires_grad_()
@@ -102,11 +95,10 @@ def coefficients(layer, t, weights, W, bend=True):
     return (weights * first) @ slope - beta @ (W @ layer.gaussian.u), beta
 
 
-def random_layer(rng, m=2, losses=tuple(PHI), signs=(-1, 1), **options):
+def random_layer(rng, m=2, **options):
     """A layer whose output weights have sizes from 0.5 to 1.5."""
-    sizes = rng.choice(signs, m) * rng.uniform(0.5, 1.5, m)
-    names = [name for name in losses if name != "sigmoid"]
-    gaussian = random_gaussian(rng, losses=names, **options)
+    sizes = rng.choice([-1, 1], m) * rng.uniform(0.5, 1.5, m)
+    gaussian = random_gaussian(rng, **options)
     return Layer(gaussian, torch.from_numpy(sizes), str(rng.choice(list(ACTIVATIONS))))
 
 
@@ -199,12 +191,12 @@ def critical_point(layer, near):
     return torch.from_numpy(W)
 
 
-def plain_layer(lambda_1, theta, loss="logistic", activation="tanh"):
-    """The layer with S = I and u = (lambda_1^(1/2), 0)."""
+def plain_layer(lambda_1, theta, loss="logistic"):
+    """The tanh layer with S = I and u = (lambda_1^(1/2), 0)."""
     u = torch.tensor([np.sqrt(lambda_1), 0.0], dtype=torch.float64)
     identity = torch.eye(2, dtype=torch.float64)
     theta = torch.tensor(theta, dtype=torch.float64)
-    return Layer(Gaussian(u, identity, loss, 1.0, 1.0), theta, activation)
+    return Layer(Gaussian(u, identity, loss, 1.0, 1.0), theta, "tanh")
 
 
 def elsewhere(rng, layer, W):
@@ -354,7 +346,7 @@ def _zero_mean(rng, theta):
     """Values with u = 0 at (w, -w) and at random weights, against the loss at 0."""
     gaussian = random_gaussian(rng, losses=CONVEX)
     gaussian = gaussian._replace(u=0 * gaussian.u)
-    layer = Layer(gaussian, torch.from_numpy(theta), str(rng.choice(["tanh", "erf"])))
+    layer = Layer(gaussian, torch.from_numpy(theta), str(rng.choice(list(ACTIVATIONS))))
     least = PHI[gaussian.loss](torch.zeros(1, dtype=torch.float64))
     w, v = (random_unit(rng, gaussian) for _ in range(2))
     t = layer.inputs(torch.stack([w, v]))[:, :1]

@@ -4,7 +4,13 @@ import numpy as np
 import torch
 from scipy import optimize
 
-from bnlib.claims.chapter09_gaussian import NODES, PHI, WEIGHTS, Gaussian
+from bnlib.claims.chapter09_gaussian import (
+    NODES,
+    PHI,
+    WEIGHTS,
+    Gaussian,
+    gradient,
+)
 from bnlib.claims.chapter09_gdnp import dual_square
 from bnlib.claims.chapter09_rates import LIPSCHITZ, ZETA, slowest_gaussian
 from bnlib.claims.chapter10_layer import (
@@ -12,7 +18,6 @@ from bnlib.claims.chapter10_layer import (
     Layer,
     chapter_claim,
     elsewhere,
-    gradient,
     plain_layer,
     random_layer,
     random_unit,

@@ -4,12 +4,11 @@ import numpy as np
 import torch
 from scipy import optimize
 
-from bnlib.claims.chapter09_gaussian import PHI, Gaussian
+from bnlib.claims.chapter09_gaussian import PHI, Gaussian, gradient
 from bnlib.claims.chapter10_layer import (
     WEIGHTS,
     chapter_claim,
     coefficients,
-    gradient,
     grid,
     random_layer,
     random_unit,

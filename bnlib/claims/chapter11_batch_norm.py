@@ -1,18 +1,13 @@
 """The claims of chapter 11 on batch normalization against weight normalization."""
 
-import functools
-
 import numpy as np
 import torch
 from torch.nn.functional import softplus
 
+from bnlib.claims.chapter09_gaussian import gradient
+from bnlib.claims.chapter11_norms import chapter_claim
 from bnlib.claims.check import Check
-from bnlib.claims.registry import claim
 from bnlib.functional import batch_norm
-
-chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
-)
 
 
 def _inputs(rng, variances):
@@ -122,12 +117,6 @@ def _layer(rng):
     readout = torch.from_numpy(rng.standard_normal(units))
     y = torch.from_numpy(rng.choice([-1.0, 1.0], count))
     return h, W, lengths, lambda z: softplus(-y * (torch.relu(z) @ readout)).sum()
-
-
-def gradient(function, at):
-    """The gradient by automatic differentiation."""
-    leaf = at.detach().clone().requires_grad_()
-    return torch.autograd.grad(function(leaf), leaf)[0]
 
 
 def _projected(W, G, metric):

@@ -3,10 +3,15 @@
 import numpy as np
 import torch
 
-from bnlib.claims.chapter11_norms import chapter_claim, network, random_inputs
+from bnlib.claims.chapter11_norms import (
+    chapter_claim,
+    network,
+    random_inputs,
+    random_layers,
+)
 from bnlib.claims.check import Check
 from bnlib.implicit_bias import (
-    gaussian_weights,
+    layer_directions,
     layer_lengths,
     one_sample_flow,
     relu_net,
@@ -17,17 +22,11 @@ from bnlib.implicit_bias import (
 
 
 def _instance(rng):
-    """A network whose layers have norms away from 1, examples, and labels.
-
-    No hidden layer is narrow, or all its units might be off.
-    """
+    """A network whose layers have norms away from 1, examples, and labels."""
     x = random_inputs(rng).numpy()
-    widths = [x.shape[1], *rng.integers(6, 11, int(rng.integers(1, 4))), 1]
-    layers = gaussian_weights([int(width) for width in widths], rng)
-    wanted = 1.5 ** rng.permutation(np.arange(1, len(layers) + 1) - 1.5)
-    layers = [
-        length * W / np.linalg.norm(W) for length, W in zip(wanted, layers, strict=True)
-    ]
+    units = layer_directions([W.numpy() for W in random_layers(rng, x.shape[1])])
+    wanted = 1.5 ** rng.permutation(np.arange(1, len(units) + 1) - 1.5)
+    layers = [length * V for length, V in zip(wanted, units, strict=True)]
     return layers, x, rng.choice([-1.0, 1.0], len(x))
 
 
@@ -62,12 +61,11 @@ def _flat(arrays):
 
 
 def _lengths_and_directions(layers):
-    lengths = [np.linalg.norm(W) for W in layers]
-    return lengths, [W / length for W, length in zip(layers, lengths, strict=True)]
+    return layer_lengths(layers), layer_directions(layers)
 
 
 def _free_descent(rng, power):
-    """Minus the gradient in free rho_k and V_k, by autograd and by the formula."""
+    """The gradient in free rho_k and V_k, by autograd and by the formula."""
     layers, x, y = _instance(rng)
     lengths, units = _lengths_and_directions(layers)
     slopes = _slopes([*lengths, *units], x, y, _products)
@@ -298,7 +296,7 @@ def _growth(rng, of_norms):
     margins = y * relu_net(layers, x)
     terms = 2 * margins * np.exp(-margins)
     if of_norms:
-        rates = rates / (2 * layer_lengths(layers))
+        rates = rates / (2 * lengths)
     return Check(rates, terms.sum(), "==", allowed=1e-11, scale=np.abs(terms).sum())
 
 

@@ -19,12 +19,12 @@ from bnlib.implicit_bias import (
 )
 
 
-def separable_rows(rng, d=None, n=12):
-    """Draw y_n x_n with a margin of at least 0.3."""
+def separable_rows(rng, d=None):
+    """Draw twelve y_n x_n with a margin of at least 0.3."""
     d = int(rng.integers(2, 5)) if d is None else d
     true = rng.standard_normal(d)
     true /= np.linalg.norm(true)
-    rows = rng.standard_normal((n, d))
+    rows = rng.standard_normal((12, d))
     along = rows @ true
     return rows + np.outer(np.abs(along) + 0.3 - along, true)
 
@@ -212,17 +212,16 @@ def _():
 def _coordinate_path(rng, of_coordinates):
     """Least margins between the bounds, or those of the gradient flow's direction."""
     rows = _telling_rows(rng)
-    steps, rate = 4000, rng.uniform(0.8, 1.0)
+    steps, rate = np.array([100, 1000, 4000]), rng.uniform(0.8, 1.0)
     gamma, largest = max_l1_margin(rows).margin, np.abs(rows).max()
-    sizes = rate / largest / np.sqrt(np.arange(1, steps + 1))
-    travelled = np.cumsum(sizes)[[99, 999, 3999]]
+    sizes = rate / largest / np.sqrt(np.arange(1, steps[-1] + 1))
+    travelled = np.cumsum(sizes)[steps - 1]
     if of_coordinates:
-        path = coordinate_descent(rows, steps, rate)
-        weights = path.weights[[100, 1000, 4000]]
+        weights = coordinate_descent(rows, steps[-1], rate).weights[steps]
     else:
         weights = max_margin(rows).weights[None]
         weights = weights / np.abs(weights).sum() * travelled[:, None]
-    lost = largest**2 / 2 * np.cumsum(sizes**2)[[99, 999, 3999]]
+    lost = largest**2 / 2 * np.cumsum(sizes**2)[steps - 1]
     below = gamma * travelled - np.log(len(rows)) - lost
     norms, margins = np.abs(weights).sum(axis=1), (weights @ rows.T).min(axis=1)
     return Check(

@@ -8,6 +8,7 @@ import torch
 
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
+from bnlib.implicit_bias import euler_sums, gaussian_weights
 
 chapter_claim = functools.partial(
     claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
@@ -15,13 +16,13 @@ chapter_claim = functools.partial(
 
 
 def random_layers(rng, inputs, depth=None):
-    """Draw the matrices of a network with one output; no hidden layer is narrow."""
+    """Draw the matrices of a network with one output.
+
+    No hidden layer is narrow, or all its units might be off.
+    """
     depth = int(rng.integers(2, 5)) if depth is None else depth
     widths = [inputs, *rng.integers(6, 11, depth - 1), 1]
-    return [
-        torch.from_numpy(rng.standard_normal((out, into)) / np.sqrt(into))
-        for into, out in itertools.pairwise(widths)
-    ]
+    return [torch.from_numpy(W) for W in gaussian_weights(widths, rng)]
 
 
 def network(layers, x, bias=0.0):
@@ -90,9 +91,10 @@ def _euler(rng, bias):
     for n, output in enumerate(outputs):
         slopes = torch.autograd.grad(output, layers, retain_graph=True)
         sums[:, n] = torch.stack([(w * s).sum() for w, s in zip(layers, slopes)])
-    depth = len(layers)
+    depth, arrays = len(layers), [layer.detach().numpy() for layer in layers]
     return Check.worst(
         Check(sums, outputs.expand(depth, -1), "==", allowed=1e-12),
+        Check(euler_sums(arrays, x), sums, "==", allowed=1e-12),
         Check(sums.sum(dim=0), depth * outputs, "==", allowed=1e-12),
     )
 

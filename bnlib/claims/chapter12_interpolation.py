@@ -8,7 +8,12 @@ import numpy as np
 import torch
 from scipy.optimize import linprog
 
-from bnlib.approximation import TreeNetwork, draw_constituent, interpolate
+from bnlib.approximation import (
+    TreeNetwork,
+    draw_constituent,
+    interpolate,
+    interpolation_bound,
+)
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 
@@ -135,8 +140,8 @@ def _interpolation(rng, share):
     wave, points = draw_constituent(rng, inputs, norm=9.0), cube(rng, inputs, 500)
     miss = np.abs(wave(points) - interpolate(wave, inputs, cells)(points)).max()
     return Check.worst(
-        Check(error, share * 2 * squares.sum() / cells**2, "==", allowed=1e-12),
-        Check(miss, share * wave.curvatures.sum() / cells**2, "<=", allowed=1e-12),
+        Check(error, share * interpolation_bound(2 * squares, cells), "==", 1e-12),
+        Check(miss, share * interpolation_bound(wave.curvatures, cells), "<=", 1e-12),
     )
 
 
@@ -152,12 +157,12 @@ def _interpolation(rng, share):
     "variable.",
 )
 def approx_multilinear(rng):
-    return _interpolation(rng, share=1 / 2)
+    return _interpolation(rng, share=1)
 
 
 @approx_multilinear.control
 def _(rng):
-    return _interpolation(rng, share=1 / 4)
+    return _interpolation(rng, share=1 / 2)
 
 
 def _least_values(inputs, accuracy):

@@ -261,7 +261,7 @@ def shrunk_digits():
     return torch.from_numpy(images.reshape(-1, 16)), torch.from_numpy(digits.y_train)
 
 
-def _noise_on_digits(rng, isotropic):
+def _noise_on_digits(rng, changed=lambda gradients: gradients):
     """The spread of one network's example gradients, and its likeness to H."""
     x, y = shrunk_digits()
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
@@ -269,10 +269,8 @@ def _noise_on_digits(rng, isotropic):
     settings = {"learning_rate": 0.2, "epochs": 3, "batch_size": 32}
     train_classifier(network, x, y, **settings, generator=generator)
     entropy = torch.nn.functional.cross_entropy
-    gradients = example_gradients(network, entropy, x, y)
+    gradients = changed(example_gradients(network, entropy, x, y))
     size = gradients.shape[1]
-    if isotropic:
-        gradients = rng.standard_normal(gradients.shape)
     C = np.cov(gradients.T)
     H = hessian(network, lambda module: entropy(module(x[::4]), y[::4]))
     cosine = (C * H).sum() / np.linalg.norm(C) / np.linalg.norm(H)
@@ -296,9 +294,14 @@ def _noise_on_digits(rng, isotropic):
     "0.75, and more than three times that of the identity with the Hessian.",
 )
 def sgd_digits(rng):
-    return _noise_on_digits(rng, isotropic=False)
+    return _noise_on_digits(rng)
 
 
 @sgd_digits.control
 def _(rng):
-    return _noise_on_digits(rng, isotropic=True)
+    # Now noise that fills all directions, now one that fills as few, but others.
+    changes = (
+        lambda gradients: rng.standard_normal(gradients.shape),
+        lambda gradients: rng.permutation(gradients, axis=1),
+    )
+    return _noise_on_digits(rng, changes[rng.integers(2)])

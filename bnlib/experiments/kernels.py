@@ -19,7 +19,7 @@ from bnlib.experiments._backends import (
 from bnlib.experiments._registry import experiment
 from bnlib.experiments._timing import empty_compiler_cache, interleaved, spread
 
-__all__ = ["implementations", "interleaved", "reference", "shape_of", "spread"]
+__all__ = ["implementations", "interleaved", "reference", "shape_of"]
 
 LARGE = [
     "4096x512",

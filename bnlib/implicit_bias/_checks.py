@@ -44,9 +44,9 @@ def examples(X, y):
     return X, y
 
 
-def weights_of(rows, w, name="w"):
+def weights_of(rows, w, name="w", ndim=None):
     """Return weights that fit the rows on the last axis."""
-    w = array(name, w)
+    w = array(name, w, ndim)
     if w.ndim == 0 or w.shape[-1] != rows.shape[1]:
         raise ValueError(
             f"{name} has shape {w.shape} for rows of length {rows.shape[1]}: give that "

@@ -107,8 +107,9 @@ def linear_flow(
 
     Examples
     --------
+    >>> from bnlib.implicit_bias import angle
     >>> flow = linear_flow([[1.0, 0.3], [1.0, -1.2]], [1.0, 0.0], [20.0, 60.0])
-    >>> angles = _margins.angle(flow.weights, [1.0, 0.0])
+    >>> angles = angle(flow.weights, [1.0, 0.0])
     >>> (angles * flow.log_times).round(3).tolist(), flow.drift < 1e-8
     ([0.9, 0.916], True)
 
@@ -117,7 +118,7 @@ def linear_flow(
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
     rows = _checks.array("rows", rows, 2)
-    start = _checks.weights_of(rows, _checks.array("start", start, 1), "start")
+    start = _checks.weights_of(rows, start, "start", ndim=1)
     log_times = _checks.increasing("log_times", log_times)
     _checks.method(method)
     _arrays.check_integer("max_evaluations", max_evaluations, 1)

@@ -100,7 +100,7 @@ def log_loss(rows, w):
     Chapter 11, "Weight normalization".
     """
     rows = _checks.array("rows", rows, 2)
-    w = _checks.weights_of(rows, _checks.array("w", w, 1))
+    w = _checks.weights_of(rows, w, ndim=1)
     value, shares = log_sum(rows @ w)
     return value, shares @ rows
 

@@ -152,8 +152,7 @@ def relu_net_gradients(weights, X, upstream):
     if len(upstream) != len(X):
         raise ValueError(f"upstream has {len(upstream)} entries for {len(X)} rows of X")
     _, inputs = _forward(weights, X)
-    signals = _backward(weights, inputs, upstream)
-    return [signal.T @ entering for signal, entering in zip(signals, inputs)]
+    return _gradients(weights, inputs, upstream)
 
 
 def euler_sums(weights, X):
@@ -310,8 +309,7 @@ def network_flow(
     def log_loss(layers):
         outputs, inputs = _forward(layers, X)
         value, shares = log_sum(y * outputs)
-        signals = _backward(layers, inputs, shares * y)
-        return value, [s.T @ entering for s, entering in zip(signals, inputs)]
+        return value, _gradients(layers, inputs, shares * y)
 
     coordinates = COORDINATES[method](weights)
     path, drift = follow_descent(
@@ -363,6 +361,12 @@ def _forward(layers, X):
     for W in layers[:-1]:
         inputs.append(np.maximum(inputs[-1] @ W.T, 0))
     return inputs[-1] @ layers[-1][0], inputs
+
+
+def _gradients(layers, inputs, upstream):
+    """Return the sums over the examples of ``upstream`` times the slopes of f."""
+    signals = _backward(layers, inputs, upstream)
+    return [signal.T @ entering for signal, entering in zip(signals, inputs)]
 
 
 def _backward(layers, inputs, upstream):

@@ -23,7 +23,6 @@ import torch
 #: The names that ``backend`` takes, besides "auto".
 BACKENDS = ("readable", "native", "cpu", "triton")
 
-_FAST = {"cpu": "cpu", "cuda": "triton"}
 #: The types that a backend sees through; a subclass may be anything.
 PLAIN = {torch.Tensor, torch.nn.Parameter}
 _ALLOWED = {*PLAIN, type(None)}
@@ -71,9 +70,7 @@ def refusal(backend, *tensors):
     if backend not in BACKENDS:
         names = ", ".join(repr(name) for name in ("auto", *BACKENDS))
         raise ValueError(f"backend is {backend!r}: give one of {names}")
-    if backend == "readable":
-        return None
-    if backend == "native":
+    if backend in ("readable", "native"):
         return None
     if _is_watched() or not _ALLOWED.issuperset(map(type, tensors)):
         return (
@@ -156,7 +153,7 @@ def _automatic(tensors):
     if _is_watched() or not _ALLOWED.issuperset(map(type, tensors)):
         return "readable"
     input = tensors[0]
-    fast = "cpu" if input.is_cpu else _FAST.get(input.device.type)
+    fast = "cpu" if input.is_cpu else "triton" if input.is_cuda else None
     if fast is None:
         return "readable" if input.is_meta else "native"
     reason = module(fast).refusal(input)

@@ -24,6 +24,8 @@ SOURCES = tuple(
     Path(__file__).with_name(f"batch_norm{end}")
     for end in (".c", "_job.h", "_loops.h", "_vectors.h")
 )
+#: CC may bring -ffast-math, which the kernel's digits would not outlive.
+ALWAYS = ["-O3", "-fno-fast-math", "-shared", "-fPIC"]
 #: The first set that the compiler takes is used.
 OPTIONS = (["-march=native", "-fopenmp"], ["-march=native"], ["-fopenmp"], [])
 SECONDS = 300
@@ -89,7 +91,7 @@ def _key(compiler):
     parts = [
         *(source.read_bytes() for source in SOURCES),
         repr((compiler, os.path.realpath(compiler[0]), made.st_size, made.st_mtime_ns)),
-        repr(OPTIONS),
+        repr((ALWAYS, OPTIONS)),
         _processor(),
     ]
     digest = hashlib.sha256()
@@ -130,24 +132,20 @@ def _build(compiler, folder, key):
     """Compile the library and put it into a folder; return it, loaded."""
     with tempfile.TemporaryDirectory(prefix=f"{key}.", dir=folder) as inside:
         made = Path(inside) / "made.so"
-        reasons = [_compile(compiler, options, made) for options in _until_made(made)]
-        if not made.is_file():
-            raise BuildError(f"{shlex.join(compiler)} failed: {reasons[-1]}")
+        for options in OPTIONS:
+            reason = _compile(compiler, options, made)
+            if made.is_file():
+                break
+        else:
+            raise BuildError(f"{shlex.join(compiler)} failed: {reason}")
         library = _opened(made)
         os.replace(made, folder / f"{key}-{_checksum(made)}.so")
     return library
 
 
-def _until_made(made):
-    for options in OPTIONS:
-        if not made.is_file():
-            yield options
-
-
 def _compile(compiler, options, made):
     """Compile once; return what went wrong, in a line."""
-    command = [*compiler, "-O3", *options, "-shared", "-fPIC", "-o", str(made)]
-    command += [str(SOURCES[0]), "-lm"]
+    command = [*compiler, *ALWAYS, *options, "-o", str(made), str(SOURCES[0]), "-lm"]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=SECONDS

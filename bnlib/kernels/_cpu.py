@@ -7,6 +7,7 @@ the readable form.
 
 import ctypes
 import functools
+import math
 
 import torch
 from torch.autograd.graph import increment_version
@@ -142,13 +143,13 @@ def backward(grad_output, input, statistics, weight, bias, training, relu):
 @functools.lru_cache(maxsize=64)
 def _statistics(channels):
     """Return what the statistics are like: to copy that takes half of torch.empty."""
-    return torch.empty((3, channels), dtype=torch.float64)
+    return torch.empty((3, channels), dtype=torch.float64, device="cpu")
 
 
 @functools.lru_cache(maxsize=1024)
 def _call(shape, flags, threads, *dtypes):
     """Return C's struct `Call`."""
-    run = functools.reduce(int.__mul__, shape[2:], 1)
+    run = math.prod(shape[2:])
     numbers = [_NUMBERS[dtype] for dtype in dtypes]
     return (ctypes.c_int64 * 10)(*shape[:2], run, flags, threads, *numbers)
 

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from bnlib import _arrays
 from bnlib.landscape._checks import numpy_array
@@ -19,7 +18,7 @@ class Walk(NamedTuple):
     accepted : array, shape (chains,)
         The share of proposals that each chain took; 1 without adjustment.
     steps : int
-        How many steps were made.
+        How many steps were made, the one that diverged with them.
     stop_reason : str
         "steps", or "diverged" where a chain left the finite numbers: then
         ``points`` ends before that.
@@ -46,9 +45,7 @@ class Occupancy(NamedTuple):
     standard_error: float
 
 
-def langevin(
-    problem, start, *, temperature, step, steps, rng, adjust=True, every=1, bar=False
-):
+def langevin(problem, start, *, temperature, step, steps, rng, adjust=True, every=1):
     r"""Follow dX = -grad U dt + sqrt(2 T) dB with many independent chains.
 
     A proposal is one Euler step, X - step grad U + sqrt(2 step T) times normal
@@ -72,8 +69,6 @@ def langevin(
     adjust : bool
     every : int, at least 1
         Keep each so many-th place.
-    bar : bool
-        Show a progress bar.
 
     Returns
     -------
@@ -112,12 +107,12 @@ def langevin(
     made, reason = 0, "steps"
     # A step that leaves the finite numbers is reported, not warned of.
     with _arrays.silently():
-        for made in tqdm(range(1, steps + 1), disable=not bar):
+        for made in range(1, steps + 1):
             state, accepted = move(state)
+            taken += accepted
             if not np.isfinite(state[0]).all():
                 reason = "diverged"
                 break
-            taken += accepted
             if made % every == 0:
                 kept.append(state[0])
     return Walk(np.stack(kept), taken / made, made, reason)

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import array_api_compat as compat
 import numpy as np
-from scipy import optimize
 
 from bnlib import _arrays
+from bnlib.implicit_bias import max_l1_margin
 from bnlib.landscape._checks import numpy_array
 
 
@@ -181,8 +181,8 @@ def exponential_hessian(w, X, y):
 def separating_direction(X, y):
     """Return a direction that separates the data through the origin.
 
-    Found by a linear program: among the weights whose margins are at least 1, those
-    of the smallest sum of absolute values.
+    Of all weights whose absolute values have one sum, those with the largest least
+    margin: see `bnlib.implicit_bias.max_l1_margin`.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def separating_direction(X, y):
     ------
     TypeError, ValueError
         As in `margins`; and if all labels are equal, or no direction separates the
-        data.
+        data by more than rounding.
 
     Examples
     --------
@@ -213,30 +213,14 @@ def separating_direction(X, y):
     """
     _check_data(numpy_array("X", X), numpy_array("y", y))
     _check_two_classes(y)
-    signed = np.asarray(y[:, None] * X, dtype=np.float64)
-    scale = np.abs(signed).max() or 1.0
-    # w = a - b with a, b >= 0: the sum of both is the sum of absolute values.
-    found = optimize.linprog(
-        np.ones(2 * X.shape[1]),
-        A_ub=np.hstack([-signed, signed]) / scale,
-        b_ub=-np.ones(len(y)),
-    )
-    if found.status == 2:
+    try:
+        w = max_l1_margin(y[:, None] * X).direction
+    except ValueError:
         raise ValueError(
             f"no direction separates the {len(y)} examples through the origin, as far "
             "as a linear program can tell"
-        )
-    if not found.success:
-        raise ValueError(f"the linear program was given up: {found.message}")
-    w = found.x[: X.shape[1]] - found.x[X.shape[1] :]
-    w = w / np.linalg.norm(w)
-    # The program keeps its constraints up to a tolerance only.
-    if not (signed @ w > 0).all():
-        raise ValueError(
-            f"whether a direction separates the {len(y)} examples is lost in rounding: "
-            f"the best found has the margin {(signed @ w).min():.1e}"
-        )
-    return w
+        ) from None
+    return w / np.linalg.norm(w)
 
 
 def rescaling_directions(weights):
@@ -259,8 +243,9 @@ def rescaling_directions(weights):
     Raises
     ------
     TypeError, ValueError
-        If the shapes do not fit, there is no hidden layer, or all incoming weights of
-        a hidden unit are zero.
+        If a layer is no floating NumPy array of finite numbers, the shapes do not
+        fit, there is no hidden layer, or all incoming weights of a hidden unit are
+        zero.
 
     Examples
     --------

@@ -29,7 +29,8 @@ def example_gradients(network, loss, x, y):
     ------
     TypeError, ValueError
         If an argument is of the wrong kind, there is no example, x and y differ in
-        number, no parameter requires a gradient, or the network couples its batch.
+        number, no parameter requires a gradient, or a batch norm layer uses the
+        statistics of its batch.
 
     Examples
     --------

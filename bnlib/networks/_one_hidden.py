@@ -44,13 +44,12 @@ class Coefficients(NamedTuple):
 class _Layer:
     """What the Gaussian and the finite problem share.
 
-    A subclass sets ``_moments``, a halfspace problem with the same z, and offers
+    ``moments`` is a halfspace problem with the same z. A subclass offers
     ``_means(W, integrands)``, ``_gradient(W)`` and ``_hessian(W)``.
     """
 
     def __init__(self, moments, theta, activation):
         _check_theta(theta, moments.u)
-        self._moments = moments
         self.u, self.S, self.mu, self.L = moments.u, moments.S, moments.mu, moments.L
         self.lambda_1, self.loss = moments.lambda_1, moments.loss
         self.theta = np.array(theta, dtype=np.float64)
@@ -132,9 +131,7 @@ class _Layer:
             raise ValueError("u is 0: there is no line of S^-1 u")
 
     def _checked(self, W):
-        _arrays.namespace(W=W)
-        if compat.is_torch_array(W):
-            raise TypeError("W is a torch tensor: give a NumPy array")
+        _check_numpy(W=W)
         if W.shape != (self.units, self.dim):
             raise ValueError(
                 f"W has shape {W.shape}: give ({self.units}, {self.dim}), a unit a row"
@@ -153,26 +150,18 @@ class _Layer:
         return np.tensordot(self.theta, self.activation.value(t), 1)
 
     def _coefficients(self, W):
-        m = self.units
+        theta, m = self.theta, self.units
 
         def integrands(t, _):
-            output, slope = self._output(t), self.activation.d1(t)
-            first, second = self.loss.d1(output), self.loss.d2(output)
-            bend = self.activation.d2(t)
-            for i in range(m):
-                yield first * slope[i]
-                yield first * bend[i]
-                for j in range(i + 1):
-                    yield second * slope[i] * slope[j]
+            for own, residual in zip(theta, self._residuals(t)):
+                yield residual / own
+            for i, j, c in self._curvatures(t):
+                yield c / theta[i] / theta[j]
 
-        means = iter(self._means(W, integrands))
-        slopes, beta = np.zeros(m), np.zeros((m, m))
-        for i in range(m):
-            slopes[i], bend = next(means), next(means)
-            for j in range(i + 1):
-                mean = next(means)
-                beta[i, j], beta[j, i] = self.theta[j] * mean, self.theta[i] * mean
-            beta[i, i] += bend
+        means = np.array(self._means(W, integrands))
+        slopes, pairs, beta = means[:m], means[m:], np.zeros((m, m))
+        i, j = np.tril_indices(m)
+        beta[i, j], beta[j, i] = theta[j] * pairs, theta[i] * pairs
         return Coefficients(slopes - beta @ (W @ self.u), beta)
 
     def _residuals(self, t):
@@ -184,11 +173,12 @@ class _Layer:
         """Yield i, j and d2 l(F) / d t_i d t_j for j up to i."""
         output, slope = self._output(t), self.activation.d1(t)
         first, second = self.loss.d1(output), self.loss.d2(output)
+        bend = self.activation.d2(t)
         for i, own in enumerate(self.theta):
             for j in range(i + 1):
                 c = own * self.theta[j] * second * slope[i] * slope[j]
                 if i == j:
-                    c = c + own * first * self.activation.d2(t)[i]
+                    c = c + own * first * bend[i]
                 yield i, j, c
 
     def _assembled(self, block):
@@ -232,8 +222,10 @@ class OneHiddenLayer(_Layer):
     ----------
     units, dim : int
         m and d.
-    u, S, theta, mu, L, lambda_1, loss, activation
+    u, S, mu, L, lambda_1, loss
         As in `bnlib.halfspaces.GaussianHalfspace`.
+    theta, activation
+        The output weights in float64; the activation, with value, d1 and d2.
     line : array, shape (d,)
         S^-1 u.
     joint : bnlib.optim.Problem
@@ -256,7 +248,7 @@ class OneHiddenLayer(_Layer):
 
     References
     ----------
-    Kohler et al. 2019, section 5; chapter 10, "From one unit to many".
+    Kohler et al. 2019, section 5; chapter 10, "The data enter by z".
     """
 
     def __init__(self, u, S, theta, activation="tanh", loss="logistic"):
@@ -354,7 +346,7 @@ class FiniteOneHiddenLayer(_Layer):
 
     References
     ----------
-    Kohler et al. 2019, section 5; chapter 10, "From one unit to many".
+    Kohler et al. 2019, section 5; chapter 10, "The data enter by z".
     """
 
     def __init__(self, Z, theta, activation="tanh", loss="logistic"):

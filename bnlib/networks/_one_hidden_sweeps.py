@@ -68,10 +68,10 @@ def gdnp_sweeps(layer, W0, *, sweeps=1, tol=0.0, **options):
         u.w0 be 0.
     sweeps : int, at least 0
     tol : float, at least 0
-        Stop after a sweep where the norm of the gradient is at most this.
+        Stop before or after a sweep where the norm of the gradient is at most this.
     **options
-        Those of `bnlib.optim.gdnp`, but ``tol`` and ``callback``: ``steps`` on the
-        direction of each unit, ``bisection_steps``, ``length`` and so on.
+        Those of `bnlib.optim.gdnp` but ``tol``: ``steps`` on the direction of each
+        unit, ``bisection_steps``, ``length`` and so on.
 
     Returns
     -------

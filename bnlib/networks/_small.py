@@ -76,8 +76,8 @@ def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, genera
     Returns
     -------
     bool
-        Whether the loss stayed finite; training stops after the epoch in which
-        it did not.
+        Whether every epoch ended with a finite loss; training stops after the first
+        that did not.
 
     Raises
     ------
