@@ -72,10 +72,6 @@ def cases(world):
         yield "unequal", "plain", layout
 
 
-def own(parts, rank):
-    return list(parts)[rank]
-
-
 def compute(rank, world):
     results = {}
     for case in cases(world):

@@ -41,18 +41,26 @@ def _gradient(f, w):
 
 
 def _tuned(f, bound, spread, w, rate, steps):
-    """Descent of every step, and the least gradient on the sphere, against K / T."""
-    start, falls, least = w.square().sum().item(), [], math.inf
+    """The bounds of each step and of all, and two on which their proof rests.
+
+    These are that no gradient on the sphere is above the root of B F, and that the
+    squared length does not grow beyond R + 2 eta F.
+    """
+    start, checks, least = w.square().sum().item(), [], math.inf
     for _ in range(steps):
         value, slope = _gradient(f, w)
         size, length = slope.square().sum().item(), w.square().sum().item()
         least = min(least, math.sqrt(size * length))
         w = w - rate * slope
         promised = rate * size * (1 - bound * rate / (2 * length))
-        falls.append(Check(f(w).item(), value - promised, "<=", allowed=1e-9))
+        checks.append(Check(f(w).item(), value - promised, "<=", allowed=1e-9))
+        checks.append(Check(size * length, bound * spread, "<=", allowed=1e-9))
     grown = max(start, rate * bound + (math.pi * rate * bound) ** 2 / start)
-    K = bound**2 / 2 + 2 * spread * (grown + 2 * rate * spread) / rate
-    return Check.worst(*falls, Check(least, math.sqrt(K / steps), "<=", allowed=1e-9))
+    most = grown + 2 * rate * spread
+    K = bound**2 / 2 + 2 * spread * most / rate
+    checks.append(Check(w.square().sum().item(), most, "<=", allowed=1e-9))
+    checks.append(Check(least, math.sqrt(K / steps), "<=", allowed=1e-9))
+    return Check.worst(*checks)
 
 
 @chapter_claim(
@@ -61,12 +69,14 @@ def _tuned(f, bound, spread, w, rate, steps):
     statement=r"Let $f$ be twice continuously differentiable at every $w\ne0$ of "
     r"$\mathbb R^d$, $d\ge2$, with $f(cw)=f(w)$ for all $c>0$, and "
     r"$\lVert\nabla^2f\rVert\le B$ on the unit sphere. Then every step of gradient "
-    r"descent with any rate $\eta>0$ has $f(w_{t+1})\le f(w_t)-\eta\lVert\nabla f(w_t)"
+    r"descent with any rate $\eta>0$ from any $w_0\ne0$ has "
+    r"$f(w_{t+1})\le f(w_t)-\eta\lVert\nabla f(w_t)"
     r"\rVert^2\big(1-\frac{B\eta}{2\lVert w_t\rVert^2}\big)$, and "
-    r"$\min_{t<T}\lVert\nabla f(w_t/\lVert w_t\rVert)\rVert^2\le K/T$ with "
+    r"$\min_{t<T}\lVert\nabla f(w_t/\lVert w_t\rVert)\rVert^2\le K/T$ "
+    r"for all $T\ge1$, with "
     r"$K=\frac{B^2}2+\frac{2F}\eta(R+2\eta F)$, where $F$ is the difference of the "
-    r"largest and the smallest value of $f$ and "
-    r"$R=\max\big(\lVert w_0\rVert^2,\eta B+\pi^2\eta^2B^2/\lVert w_0\rVert^2\big)$.",
+    r"largest and the smallest value of $f$ and $R$ is the larger of "
+    r"$\lVert w_0\rVert^2$ and $\eta B+\pi^2\eta^2B^2/\lVert w_0\rVert^2$.",
 )
 def scale_autotune(rng):
     f, bound, spread, d = _rayleigh(rng, 10 ** rng.uniform(-1, 0.3))
@@ -109,10 +119,10 @@ def _decayed(rng, exponent):
 
 @chapter_claim(
     id="scale-decay",
-    source="book",
+    source="liarora2020",
     statement=r"Let $f$ be differentiable at every $w\ne0$ with $f(cw)=f(w)$ for all "
-    r"$c>0$, and $0\le\eta\lambda<1$. If "
-    r"$w_{t+1}=(1-\eta\lambda)w_t-\eta\nabla f(w_t)$ and "
+    r"$c>0$, and let $\eta,\lambda>0$ with $\eta\lambda<1$. If "
+    r"$w_{t+1}=(1-\eta\lambda)w_t-\eta\nabla f(w_t)$ from any $w_0\ne0$ and "
     r"$\tilde w_t=(1-\eta\lambda)^{-t}w_t$, then "
     r"$\tilde w_{t+1}=\tilde w_t-\tilde\eta_t\nabla f(\tilde w_t)$ with "
     r"$\tilde\eta_t=\eta(1-\eta\lambda)^{-(2t+1)}$.",
@@ -144,11 +154,12 @@ def _settled(rng, quartic):
 
 @chapter_claim(
     id="scale-equilibrium",
-    source="book",
+    source="wan2021",
     statement=r"Let $w_{t+1}=(1-\eta\lambda)w_t-\eta g_t$ with "
     r"$\langle g_t,w_t\rangle=0$, "
-    r"$\lVert g_t\rVert\lVert w_t\rVert=G>0$ the same at every step and "
-    r"$0<\eta\lambda\le1-1/\sqrt2$. Then $\lVert w_t\rVert^4$ tends to "
+    r"$\lVert g_t\rVert\lVert w_t\rVert=G>0$ the same at every step, "
+    r"$\eta,\lambda>0$ and $\eta\lambda\le1-1/\sqrt2$. Then "
+    r"$\lVert w_t\rVert^4$ tends to "
     r"$\frac{\eta G^2}{\lambda(2-\eta\lambda)}$ from any $w_0\ne0$, and the cosine of "
     r"the angle of a step to $1-\eta\lambda$, so that a step turns $w$ by about "
     r"$\sqrt{2\eta\lambda}$, whatever $G$ is.",
