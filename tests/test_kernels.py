@@ -1,5 +1,6 @@
 """Every backend against float64: values, gradients, dtypes, layouts, ReLU."""
 
+import math
 import os
 import shutil
 
@@ -180,6 +181,9 @@ def test_any_input_is_normalised_and_differentiated_as_in_float64(
     lowest = max(torch.finfo(x.dtype).eps, 2e-7 if backend != "native" else 1e-3)
     if x.dtype == torch.float64:
         lowest = 1e-12
+    elif backend == "native" and x.dtype.itemsize == 2:
+        # It rounds in between, too.
+        lowest *= 2
     for name, one, other_side in zip(["y", "x", "w", "b"], found, exact):
         own = x if name in "yx" else weight
         assert one.dtype == own.dtype
@@ -371,6 +375,24 @@ def test_large_outputs_at_any_address_are_written_whole(channels, offset):
     planes = x.T.unsqueeze(0).contiguous()
     z = batch_norm(planes, None, None, training=True, backend="cpu")
     assert error(z, truth(planes)[0]) <= 2e-7
+
+
+@NEEDS_CPU
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("layout", [torch.clone, channels_last])
+@pytest.mark.parametrize("shape", [(60, 181, 14, 14), (11, 60, 58, 57)], ids=str)
+def test_large_outputs_with_running_statistics_are_written_whole(shape, layout, dtype):
+    storage = torch.zeros(math.prod(shape) + 3, dtype=dtype)[3:].view(shape)
+    x = layout(storage.copy_(normal(*shape))).requires_grad_()
+    mean, var = buffers(shape[1])
+    y = batch_norm(x, mean, var, eps=0.0, backend="cpu")
+    scale = var.rsqrt().view(-1, 1, 1)
+    exact = (x.detach().double() - mean.view(-1, 1, 1)) * scale
+    allowed = max(2e-7 if dtype != torch.float64 else 0, torch.finfo(dtype).eps)
+    assert error(y, exact) <= 2 * allowed
+    upstream = layout(normal(*shape, seed=2).to(dtype))
+    (dx,) = torch.autograd.grad(y, x, upstream)
+    assert error(dx, upstream.double() * scale) <= 2 * allowed
 
 
 @pytest.mark.skipif(

@@ -25,7 +25,7 @@ SOURCES = tuple(
     for end in (".c", "_job.h", "_loops.h", "_vectors.h")
 )
 #: CC may bring -ffast-math, which the kernel's digits would not outlive.
-ALWAYS = ["-O3", "-fno-fast-math", "-shared", "-fPIC"]
+ALWAYS = ["-O3", "-fno-fast-math", "-fno-math-errno", "-shared", "-fPIC"]
 #: The first set that the compiler takes is used.
 OPTIONS = (["-march=native", "-fopenmp"], ["-march=native"], ["-fopenmp"], [])
 SECONDS = 300
@@ -129,7 +129,7 @@ def _kept(folder, key):
 
 
 def _build(compiler, folder, key):
-    """Compile the library and put it into a folder; return it, loaded."""
+    """Compile the library, put it into a folder if it loads, and return it."""
     with tempfile.TemporaryDirectory(prefix=f"{key}.", dir=folder) as inside:
         made = Path(inside) / "made.so"
         for options in OPTIONS:
@@ -138,9 +138,10 @@ def _build(compiler, folder, key):
                 break
         else:
             raise BuildError(f"{shlex.join(compiler)} failed: {reason}")
-        library = _opened(made)
-        os.replace(made, folder / f"{key}-{_checksum(made)}.so")
-    return library
+        _opened(made)
+        kept = folder / f"{key}-{_checksum(made)}.so"
+        os.replace(made, kept)
+    return _opened(kept)
 
 
 def _compile(compiler, options, made):

@@ -3,11 +3,14 @@
  *
  * Memory is what it costs. So every value is read twice and written once, and:
  *
- * - all work is two loops over blocks of rows and columns, 16 columns at a time: one
+ * - all work is two loops over blocks of rows and columns, 8 columns at a time: one
  *   takes sums, one writes. (N, C) and channels_last are one block with a channel a
  *   column; few channels are folded: a row holds several examples then. Of (N, C, S)
- *   every channel is a block, and its second reading finds it in the cache;
- * - a large output is written past the cache, which else would first read it;
+ *   every channel is a block, and its second reading finds it in the cache; with
+ *   running statistics there is one reading, in the order of memory;
+ * - writing begins where summing ended, with what the cache still holds;
+ * - a large output is written past the cache, which else would first read it, and a line
+ *   of the cache at a time;
  * - the statistics are sums about a pivot near the mean: eight values, pair by pair,
  *   in the dtype of the arithmetic, and those sums in float64. The mean is a rounded
  *   number and the rest, high and low: (x - high) - low must not become
@@ -28,11 +31,12 @@
 #include "batch_norm_vectors.h"
 
 /* Rows and columns that a loop runs over. The parameters of column j are in cell
- * `cell` + j or, if all columns have the same, in `cell`. `quick`: sums may start in
- * the dtype of the arithmetic. */
+ * `cell` + j or, if all columns have the same, in `cell`, which is another one for
+ * each row if they are planes of `channels` that follow each other. `quick`: sums may
+ * start in the dtype of the arithmetic. */
 typedef struct {
     ptrdiff_t rows, stride, cols, cell;
-    int same, quick;
+    int same, quick, channels;
 } Block;
 
 typedef struct {
@@ -52,15 +56,21 @@ typedef struct {
     void (*write)(Block, const void *, const void *, void *, const Cells *);
 } Loops;
 
+/* Flags of a call, and of what a loop writes. */
+enum { TRAINING = 1, RELU = 2, CHANNELS_LAST = 4, GRADIENT = 8 };
+
+enum { MOST_COLUMNS = 512 };
+
 #define JOIN(name, suffix) name##_##suffix
 #define EXPAND(name, suffix) JOIN(name, suffix)
 #define NAME(name) EXPAND(name, SUFFIX)
 #define SAME(values) (values)
-#define WIDE(v) __builtin_convertvector(v, f64)
 
 #define REAL float
 #define VEC f32
 #define MASK i32
+#define WIDE widen
+#define NARROW narrow
 
 #define SUFFIX float32
 #define ITEM float
@@ -86,10 +96,14 @@ typedef struct {
 #undef REAL
 #undef VEC
 #undef MASK
+#undef WIDE
+#undef NARROW
 
 #define REAL double
 #define VEC f64
 #define MASK i64
+#define WIDE SAME
+#define NARROW SAME
 
 #define SUFFIX float64
 #define ITEM double
@@ -137,7 +151,7 @@ static void set_pivots(const Job *job, Range range) {
 static void choose_pivots(const Job *job, ptrdiff_t group) {
     double own[2 * LANES] = {0}, *s = own, *q = own + LANES;
     Range range = channels_of(job, group);
-    Block block = {1, job->stride, job->run < LANES ? 1 : LANES, group, 1, 0};
+    Block block = {1, job->stride, job->run < LANES ? 1 : LANES, group, 1, 0, 0};
     ptrdiff_t each;
     job->loops->fill(own, job->cells.pivot, range.first, 1);
     if (job->planes && job->runs >= SAMPLE) {
@@ -165,34 +179,41 @@ static void choose_pivots(const Job *job, ptrdiff_t group) {
     set_pivots(job, range);
 }
 
-/* Find means and variances from sums about the pivots. Of a channel whose pivot was
- * far off, or whose sums overflowed, they are taken once again, in float64 and about a
- * better pivot; the others keep what they have. Say whether there is any. */
-static int find_moments(const Job *job, Range range, const double *s, const double *q,
-                        int pass) {
+/* Find a channel's mean and variance from its sums about the pivot. Say whether these
+ * have no digits to spare: the pivot was far off, or they overflowed. */
+static inline int find_moments(const Job *job, ptrdiff_t c, double s, double q) {
     double *mean = job->statistics, *rest = mean + job->channels;
-    double *inv_std = rest + job->channels, *pivot = job->cells.mean;
-    double *again = job->cells.factor;
-    int any = 0;
+    double *inv_std = rest + job->channels, pivot = job->cells.mean[c];
+    double shift = s / job->count, var = q / job->count - shift * shift;
+    double sum = pivot + shift, taken = sum - pivot;
+    mean[c] = sum;
+    rest[c] = (pivot - (sum - taken)) + (shift - taken);
+    job->var[c] = var < 0 ? 0 : var;
+    inv_std[c] = 1 / sqrt(job->var[c] + job->eps);
+    return !(shift * shift <= 4 * var);
+}
+
+/* Find all. Of a channel with no digits to spare sums are taken once again, in float64
+ * and about a better pivot; the others keep what they have. Say whether there is any. */
+static int find_all_moments(const Job *job, Range range, const double *s, const double *q,
+                            int pass) {
+    double *again = job->cells.factor, any = 0;
+    if (pass > 1) {
+        for (ptrdiff_t c = range.first; c < range.end; c++)
+            if (again[c])
+                find_moments(job, c, s[c - range.first], q[c - range.first]);
+        return 0;
+    }
     for (ptrdiff_t c = range.first; c < range.end; c++) {
-        double shift = s[c - range.first] / job->count;
-        double var = q[c - range.first] / job->count - shift * shift;
-        double sum = pivot[c] + shift, taken = sum - pivot[c];
-        if (pass > 1 && !again[c])
-            continue;
-        mean[c] = sum;
-        rest[c] = (pivot[c] - (sum - taken)) + (shift - taken);
-        job->var[c] = var < 0 ? 0 : var;
-        inv_std[c] = 1 / sqrt(job->var[c] + job->eps);
-        again[c] = pass == 1 && !(shift * shift <= 4 * var);
-        any |= again[c] != 0;
+        again[c] = find_moments(job, c, s[c - range.first], q[c - range.first]);
+        any += again[c];
     }
     for (ptrdiff_t c = range.first; any && c < range.end; c++)
-        if (again[c] && isfinite(mean[c]))
-            pivot[c] = mean[c];
+        if (again[c] && isfinite(job->statistics[c]))
+            job->cells.mean[c] = job->statistics[c];
     if (any)
         set_pivots(job, range);
-    return any;
+    return any != 0;
 }
 
 /* Set what y is made with. */
@@ -215,22 +236,20 @@ static void set_affine(const Job *job, Range range) {
  * sums. `pass` counts those so far. */
 static int settle_forward(const Job *job, ptrdiff_t group, int pass) {
     Range range = channels_of(job, group);
-    if (job->cells.training && pass == 0) {
+    if (pass == 0) {
         choose_pivots(job, group);
         return 1;
     }
-    if (job->cells.training) {
-        double *sums = collect(job, group);
-        if (find_moments(job, range, sums, sums + job->stored, pass))
-            return 1;
-    }
+    double *sums = collect(job, group);
+    if (find_all_moments(job, range, sums, sums + job->stored, pass))
+        return 1;
     set_affine(job, range);
     return 0;
 }
 
 /* Say whether float32 can hold what a channel is multiplied with. */
-static int in_range(double value) {
-    return isnan(value) || (fabs(value) > 1e-30 && fabs(value) < 1e30);
+static inline int in_range(double value) {
+    return (value != value) | ((fabs(value) > 1e-30) & (fabs(value) < 1e30));
 }
 
 static int settle_backward(const Job *job, ptrdiff_t group, int pass) {
@@ -266,11 +285,11 @@ static int settle_backward(const Job *job, ptrdiff_t group, int pass) {
 
 static int usable(const Job *job) {
     const double *inv_std = job->statistics + 2 * job->channels;
+    int bad = 0;
     for (ptrdiff_t c = 0; c < job->channels && job->loops->real == sizeof(float); c++)
-        if (!in_range(inv_std[c]) || inv_std[c] > 1e15 ||
-            (job->weight[c] != 0 && !in_range(inv_std[c] * job->weight[c])))
-            return 0;
-    return 1;
+        bad |= !in_range(inv_std[c]) | (inv_std[c] > 1e15) |
+               ((job->weight[c] != 0) & !in_range(inv_std[c] * job->weight[c]));
+    return !bad;
 }
 
 /* Move running statistics by `momentum` towards a batch's. */
@@ -306,8 +325,13 @@ int batch_norm_forward(const Call *call, const void *x, void *y, void *mean, voi
             job.statistics[job.channels + c] = 0;
             inv_std[c] = 1 / sqrt(inv_std[c] + eps);
         }
-    }
-    run(&job, settle_forward);
+        set_affine(&job, (Range){0, job.channels});
+        /* The ends of rows share lines, which then are not written as a whole. */
+        if (job.planes && job.run * job.loops->size % LINE != 0)
+            job.cells.streaming = 0;
+        write_all(&job);
+    } else
+        run(&job, settle_forward);
     int status = usable(&job) ? DONE : OUT_OF_RANGE;
     if (status == DONE && mean && job.cells.training) {
         update(&job, means, mean, momentum, job.statistics, 1);

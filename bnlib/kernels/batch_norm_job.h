@@ -1,10 +1,9 @@
 /* What one call works through: how the array is cut into pieces, and the memory for
  * their sums. */
 enum { DONE, NO_MEMORY, OUT_OF_RANGE };
-enum { TRAINING = 1, RELU = 2, CHANNELS_LAST = 4 };
 enum { X, MEAN, VAR, WEIGHT, BIAS };
 enum { PIECE = 1 << 19, MOST_PIECES = 32, SERIAL = 1 << 17, STREAM = 1 << 22 };
-enum { MOST_COLUMNS = 512, SAMPLE = 8, MANY = 512 };
+enum { SAMPLE = 8, MANY = 512 };
 
 /* What the caller gives: N, C and the product of the rest; flags; the most threads;
  * dtypes of x, running mean, running variance, weight and bias. */
@@ -46,7 +45,8 @@ static Job cut(const Call *call) {
     } else {
         while (job.channels * fold <= MOST_COLUMNS / 2 && job.count / fold >= 32)
             fold *= 2;
-        while (job.channels * fold % LANES && fold < LANES && job.count / fold >= 32)
+        while (job.channels * fold * job.loops->size % LINE && fold < LINE &&
+               job.count / fold >= 32)
             fold *= 2;
         job.groups = job.runs = 1;
         job.run = job.count * job.channels;
@@ -71,18 +71,21 @@ static void *reserve(Job *job, const Call *call, const void *weight, const void 
     void **narrow[] = {&c->pivot, &c->high, &c->low, &c->scale, &c->shift};
     double **wide[] = {&c->mean,   &c->rest,   &c->level,   &c->factor, &c->tilt,
                        &c->offset, &job->weight, &job->bias, &job->var};
-    enum { NARROW = sizeof narrow / sizeof *narrow, ALL = NARROW + sizeof wide / sizeof *wide };
-    ptrdiff_t cells = (job->planes ? job->channels : job->width) + LANES;
+    enum { SOME = sizeof narrow / sizeof *narrow, ALL = SOME + sizeof wide / sizeof *wide };
+    ptrdiff_t cells = job->planes ? job->channels : job->width;
+    cells = cells / LANES * LANES + 2 * LANES;
     job->stored = job->planes ? 1 : cells;
     ptrdiff_t sums = job->groups * job->pieces * 2 * job->stored;
-    double *memory = malloc(sizeof *memory * ((ALL + 3) * cells + sums)), *next = memory;
+    double *memory = malloc(sizeof *memory * ((ALL + 3) * cells + sums) + LINE), *next;
     if (!memory)
         return NULL;
+    /* A vector that lies in two lines of the cache is loaded in twice the time. */
+    next = (double *)(((uintptr_t)memory + LINE - 1) / LINE * LINE);
     for (int i = 0; i < ALL; i++, next += cells)
-        if (i < NARROW)
+        if (i < SOME)
             *narrow[i] = next;
         else
-            *wide[i - NARROW] = next;
+            *wide[i - SOME] = next;
     if (!job->statistics)
         job->statistics = next;
     job->sums = next + 3 * cells;
@@ -129,7 +132,7 @@ static void sum_piece(const Job *job, ptrdiff_t group, ptrdiff_t piece, int pass
         s = own[0], q = own[1];
     memset(s, 0, sizeof *s * (job->width + LANES));
     memset(q, 0, sizeof *q * (job->width + LANES));
-    Block block = {end - first, job->stride, job->run, group, job->planes, 0};
+    Block block = {end - first, job->stride, job->run, group, job->planes, 0, 0};
     block.quick = pass == 0 && job->count >= MANY;
     if (!job->planes) {
         block.cell = 0;
@@ -160,11 +163,11 @@ static void write_piece(const Job *job, ptrdiff_t group, ptrdiff_t piece) {
     ptrdiff_t first = start_of(job, piece), end = start_of(job, piece + 1);
     ptrdiff_t width = job->width, rest = (end - first) % width;
     if (job->planes) {
-        Block block = {end - first, job->stride, job->run, group, 1, 0};
+        Block block = {end - first, job->stride, job->run, group, 1, 0, 0};
         write_block(job, block, first * job->stride + group * job->run);
     } else {
-        write_block(job, (Block){(end - first) / width, width, width, 0, 0, 0}, first);
-        write_block(job, (Block){1, width, rest, 0, 0, 0}, end - rest);
+        write_block(job, (Block){(end - first) / width, width, width, 0, 0, 0, 0}, first);
+        write_block(job, (Block){1, width, rest, 0, 0, 0, 0}, end - rest);
     }
     if (job->cells.streaming)
         end_of_stream();
@@ -185,28 +188,69 @@ static double *collect(const Job *job, ptrdiff_t group) {
     return sums;
 }
 
+/* A loop's turn on a piece, or all turns on a group, which may be done side by side. */
+typedef int Settle(const Job *, ptrdiff_t group, int pass);
+typedef void Turn(const Job *, ptrdiff_t, int pass, Settle *);
+
+static void take_turns(const Job *job, Turn *turn, ptrdiff_t n, int pass, Settle *settle) {
+    ptrdiff_t t;
+    /* OpenMP takes its time to find out that there is one thread. */
+    if (job->threads <= 1 || n <= 1) {
+        for (t = 0; t < n; t++)
+            turn(job, t, pass, settle);
+        return;
+    }
+#pragma omp parallel for num_threads(job->threads)
+    for (t = 0; t < n; t++)
+        turn(job, t, pass, settle);
+}
+
+static void do_group(const Job *job, ptrdiff_t group, int pass, Settle *settle) {
+    for (; settle(job, group, pass); pass++)
+        sum_piece(job, group, 0, pass);
+    write_piece(job, group, 0);
+}
+
+static void do_sum(const Job *job, ptrdiff_t t, int pass, Settle *settle) {
+    (void)settle;
+    sum_piece(job, t / job->pieces, t % job->pieces, pass);
+}
+
+/* What was read last may still be in the cache: it is written first. */
+static void do_write(const Job *job, ptrdiff_t t, int pass, Settle *settle) {
+    (void)pass, (void)settle;
+    t = job->groups * job->pieces - 1 - t;
+    write_piece(job, t / job->pieces, t % job->pieces);
+}
+
+static void do_example(const Job *job, ptrdiff_t n, int pass, Settle *settle) {
+    (void)pass, (void)settle;
+    Block block = {job->channels, job->run, job->run, 0, 1, 0, 1};
+    write_block(job, block, n * job->stride);
+    if (job->cells.streaming)
+        end_of_stream();
+}
+
 /* Let `settle` set the cells of every group before each loop, and say after how many
  * loops of sums, `pass` so far, the writing comes. */
-static void run(const Job *job, int (*settle)(const Job *, ptrdiff_t, int)) {
-    ptrdiff_t tasks = job->groups * job->pieces, g, t;
+static void run(const Job *job, Settle *settle) {
+    ptrdiff_t tasks = job->groups * job->pieces;
     if (job->pieces == 1) {
-#pragma omp parallel for num_threads(job->threads) if (job->threads > 1)
-        for (g = 0; g < job->groups; g++) {
-            for (int pass = 0; settle(job, g, pass); pass++)
-                sum_piece(job, g, 0, pass);
-            write_piece(job, g, 0);
-        }
+        take_turns(job, do_group, job->groups, 0, settle);
         return;
     }
     for (int pass = 0, more = 1; more; pass++) {
         more = 0;
-        for (g = 0; g < job->groups; g++)
+        for (ptrdiff_t g = 0; g < job->groups; g++)
             more |= settle(job, g, pass);
-#pragma omp parallel for num_threads(job->threads) if (job->threads > 1)
-        for (t = 0; t < tasks; t++)
-            if (more)
-                sum_piece(job, t / job->pieces, t % job->pieces, pass);
-            else
-                write_piece(job, t / job->pieces, t % job->pieces);
+        take_turns(job, more ? do_sum : do_write, tasks, pass, settle);
     }
+}
+
+/* Write where there is nothing to sum: planes in the order of memory. */
+static void write_all(const Job *job) {
+    if (job->planes)
+        take_turns(job, do_example, job->runs, 0, NULL);
+    else
+        take_turns(job, do_write, job->pieces, 0, NULL);
 }

@@ -5,43 +5,37 @@
  * REAL    a number of the forward pass's arithmetic; VEC, a vector; MASK, of integers
  * FROM, TO  turn STORED into VEC and back
  */
-/* Take n values; n is LANES, and known to be, but in the last columns of a row. */
-INLINE VEC NAME(load)(const ITEM *p, ptrdiff_t n) {
-    STORED v = {0};
-    if (n == LANES)
-        memcpy(&v, p, sizeof v);
-    else
-        for (ptrdiff_t i = 0; i < n; i++)
-            v[i] = p[i];
+INLINE VEC NAME(load)(const ITEM *p) {
+    STORED v;
+    memcpy(&v, p, sizeof v);
     return FROM(v);
 }
 
-INLINE void NAME(store)(ITEM *p, VEC values, ptrdiff_t n, int streaming) {
-    STORED v = TO(values);
-    if (n < LANES)
-        for (ptrdiff_t i = 0; i < n; i++)
-            p[i] = v[i];
-    else if (streaming)
-        stream(p, &v, sizeof v);
-    else
-        memcpy(p, &v, sizeof v);
+/* Take the first n values, and zeros. */
+INLINE VEC NAME(load_first)(const ITEM *p, ptrdiff_t n) {
+    if (n == LANES)
+        return NAME(load)(p);
+    ITEM own[LANES] = {0};
+    memcpy(own, p, n * sizeof *own);
+    return NAME(load)(own);
 }
 
-/* How many values lie before the first address that can be streamed to. */
-INLINE ptrdiff_t NAME(head)(const ITEM *p, ptrdiff_t cols, int streaming) {
-    uintptr_t align = sizeof(STORED) < 64 ? sizeof(STORED) : 64;
-    ptrdiff_t n = streaming ? (-(uintptr_t)p & (align - 1)) / sizeof(ITEM) : 0;
-    return n < cols ? n : cols;
+INLINE void NAME(store_first)(ITEM *p, VEC values, ptrdiff_t n) {
+    STORED v = TO(values);
+    memcpy(p, &v, n * sizeof *p);
 }
 
 static void NAME(widen)(const void *from, double *to, ptrdiff_t n) {
-    for (ptrdiff_t i = 0; i < n; i++)
-        to[i] = NAME(load)((const ITEM *)from + i, 1)[0];
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        ptrdiff_t some = n - i < LANES ? n - i : LANES;
+        f64 values = WIDE(NAME(load_first)((const ITEM *)from + i, some));
+        memcpy(to + i, &values, some * sizeof *to);
+    }
 }
 
 static void NAME(narrow)(const double *from, void *to, ptrdiff_t n) {
     for (ptrdiff_t i = 0; i < n; i++)
-        NAME(store)((ITEM *)to + i, (VEC){from[i]}, 1, 0);
+        NAME(store_first)((ITEM *)to + i, (VEC){from[i]}, 1);
 }
 
 static void NAME(fill)(const double *from, void *cells, ptrdiff_t first, ptrdiff_t n) {
@@ -67,9 +61,25 @@ INLINE f64 NAME(wide_cell)(const double *cells, ptrdiff_t i, int same) {
     return v;
 }
 
-INLINE VEC NAME(affine)(VEC x, const Cells *c, ptrdiff_t i, int same) {
-    VEC centred = (x - NAME(cell)(c->high, i, same)) - NAME(cell)(c->low, i, same);
-    return centred * NAME(cell)(c->scale, i, same) + NAME(cell)(c->shift, i, same);
+/* The parameters of 8 columns; what is not used is not loaded. */
+typedef struct {
+    VEC pivot, high, low, scale, shift;
+    f64 mean, rest, level, factor, tilt, offset;
+} NAME(Columns);
+
+INLINE NAME(Columns) NAME(columns)(const Cells *c, ptrdiff_t i, int same) {
+    return (NAME(Columns)){
+        NAME(cell)(c->pivot, i, same),       NAME(cell)(c->high, i, same),
+        NAME(cell)(c->low, i, same),         NAME(cell)(c->scale, i, same),
+        NAME(cell)(c->shift, i, same),       NAME(wide_cell)(c->mean, i, same),
+        NAME(wide_cell)(c->rest, i, same),   NAME(wide_cell)(c->level, i, same),
+        NAME(wide_cell)(c->factor, i, same), NAME(wide_cell)(c->tilt, i, same),
+        NAME(wide_cell)(c->offset, i, same),
+    };
+}
+
+INLINE VEC NAME(affine)(VEC x, const NAME(Columns) *p) {
+    return ((x - p->high) - p->low) * p->scale + p->shift;
 }
 
 /* `values` where y is above 0, or NaN; else 0. */
@@ -77,168 +87,253 @@ INLINE VEC NAME(where_positive)(VEC values, VEC y) {
     return (VEC)((MASK)values & ~(y <= 0));
 }
 
-/* Of up to 16 columns, add up x - pivot and its square. Only where there are many do
- * the roundings of REAL even out. */
-INLINE void NAME(add_moments)(Block b, const ITEM *x, const Cells *c, int rows, ptrdiff_t n,
-                              double *sum, double *square) {
-    VEC pivot = NAME(cell)(c->pivot, b.cell, b.same);
-    f64 s = {0}, q = {0};
-    if (rows == 8 && b.quick) {
+/* x less its mean, whose rest is a part only of float64. */
+INLINE f64 NAME(centred)(VEC x, const NAME(Columns) *p) {
+    f64 d = WIDE(x) - p->mean;
+    return sizeof(REAL) == sizeof(double) ? d - p->rest : d;
+}
+
+/* Of 8 columns, add up x - pivot and its square. Only where there are many do the
+ * roundings of REAL even out. */
+INLINE Sums NAME(moments)(const VEC *x, int rows, int quick, const NAME(Columns) *p) {
+    Sums sums = {{0}, {0}};
+    if (quick) {
         VEC d[8];
         for (int k = 0; k < 8; k++)
-            d[k] = NAME(load)(x + k * b.stride, n) - pivot;
-        s = WIDE(((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7])));
+            d[k] = x[k] - p->pivot;
+        sums.s = WIDE(((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7])));
         for (int k = 0; k < 8; k++)
             d[k] *= d[k];
-        q = WIDE(((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7])));
-    } else
-        for (int k = 0; k < rows; k++) {
-            f64 d = WIDE(NAME(load)(x + k * b.stride, n)) - WIDE(pivot);
-            s += d;
-            q += d * d;
-        }
-    add(sum, s, n);
-    add(square, q, n);
-}
-
-/* x less its mean, whose rest is a part only of float64. */
-INLINE f64 NAME(centred)(VEC x, const Cells *c, ptrdiff_t i, int same) {
-    f64 d = WIDE(x) - NAME(wide_cell)(c->mean, i, same);
-    return sizeof(REAL) == sizeof(double) ? d - NAME(wide_cell)(c->rest, i, same) : d;
-}
-
-/* Of up to 16 columns, add up dy and dy (x - mean). */
-INLINE void NAME(add_slopes)(Block b, const ITEM *x, const ITEM *dy, const Cells *c,
-                             int rows, ptrdiff_t n, double *sum, double *product) {
-    f64 s = {0}, q = {0};
+        sums.q = WIDE(((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7])));
+        return sums;
+    }
     for (int k = 0; k < rows; k++) {
-        VEC values = NAME(load)(x + k * b.stride, n);
-        VEC slope = NAME(load)(dy + k * b.stride, n);
-        if (c->relu)
-            slope = NAME(where_positive)(slope, NAME(affine)(values, c, b.cell, b.same));
-        s += WIDE(slope);
-        q += WIDE(slope) * NAME(centred)(values, c, b.cell, b.same);
+        f64 d = WIDE(x[k]) - WIDE(p->pivot);
+        sums.s += d;
+        sums.q += d * d;
     }
-    add(sum, s, n);
-    add(product, q, n);
+    return sums;
 }
 
-/* 8 rows of x, or 4 of x and dy, at a time. The processor foresees one stream, but not
- * rows side by side: those of the next but one are asked for, into the second cache. */
-INLINE void NAME(sum_block)(Block b, int same, const ITEM *x, const ITEM *dy,
-                            const Cells *c, double *s, double *q) {
-    const int most = dy ? 4 : 8;
-    int whole = b.stride == b.cols;
-    ptrdiff_t first = b.cell;
-    b.same = same;
-    while (b.rows > 0) {
-        int rows = b.rows >= most ? most : 1;
-        for (ptrdiff_t j = 0; j < b.cols; j += LANES) {
-            ptrdiff_t n = b.cols - j < LANES ? b.cols - j : LANES;
-            for (int k = 0; k < most; k++) {
-                ptrdiff_t ahead = whole ? most * (b.stride + j) + k * LANES : k * b.stride + j;
-                FETCH(x + most * b.stride + ahead);
-                if (dy)
-                    FETCH(dy + most * b.stride + ahead);
-            }
-            b.cell = same ? first : first + j;
-#define STEP(rows, n) \
-    (dy ? NAME(add_slopes)(b, x + j, dy + j, c, rows, n, s + j, q + j) \
-        : NAME(add_moments)(b, x + j, c, rows, n, s + j, q + j))
-            if (rows == most && n == LANES)
-                STEP(most, LANES);
-            else if (rows == most)
-                STEP(most, n);
-            else
-                STEP(1, n);
-        }
-        b.rows -= rows;
-        x += rows * b.stride;
-        dy += dy ? rows * b.stride : 0;
+/* Of 8 columns, add up dy and dy (x - mean). */
+INLINE Sums NAME(slopes)(const VEC *x, const VEC *dy, int rows, int relu,
+                         const NAME(Columns) *p) {
+    Sums sums = {{0}, {0}};
+    for (int k = 0; k < rows; k++) {
+        VEC slope = dy[k];
+        if (relu)
+            slope = NAME(where_positive)(slope, NAME(affine)(x[k], p));
+        sums.s += WIDE(slope);
+        sums.q += WIDE(slope) * NAME(centred)(x[k], p);
     }
+    return sums;
+}
+
+/* Add the sums of `rows` rows and 8 columns, of which the last n count. */
+INLINE void NAME(sum_columns)(Block b, int rows, ptrdiff_t n, const ITEM *x, const ITEM *dy,
+                              const NAME(Columns) *p, int relu, double *s, double *q) {
+    VEC own[8], slope[8];
+    for (int k = 0; k < rows; k++) {
+        own[k] = NAME(load)(x + k * b.stride);
+        if (dy)
+            slope[k] = NAME(load)(dy + k * b.stride);
+    }
+    add(dy ? NAME(slopes)(own, slope, rows, relu, p)
+           : NAME(moments)(own, rows, rows == 8 && b.quick, p), LAST(n), s, q);
+}
+
+/* What is left of the rows, or rows of less than 8 columns. */
+static void NAME(sum_rest)(Block b, const ITEM *x, const ITEM *dy, const Cells *c,
+                           double *s, double *q) {
+    for (ptrdiff_t r = 0; r < b.rows; r++)
+        for (ptrdiff_t j = 0; j < b.cols; j += LANES) {
+            ptrdiff_t n = b.cols - j < LANES ? b.cols - j : LANES, at = r * b.stride + j;
+            NAME(Columns) p = NAME(columns)(c, b.same ? b.cell : b.cell + j, b.same);
+            VEC own = NAME(load_first)(x + at, n), slope = own;
+            if (dy)
+                slope = NAME(load_first)(dy + at, n);
+            add(dy ? NAME(slopes)(&own, &slope, 1, c->relu, &p)
+                   : NAME(moments)(&own, 1, 0, &p), FIRST(n), s + j, q + j);
+        }
+}
+
+INLINE void NAME(sum_rows)(Block b, int same, int rows, const ITEM *x, const ITEM *dy,
+                           const Cells *c, int relu, double *s, double *q) {
+    const int line = LINE / sizeof(ITEM);
+    int whole = b.stride == b.cols;
+    ptrdiff_t j = 0, ahead = rows * b.stride * (1 + whole), each = whole ? rows : 1;
+    ptrdiff_t step = whole ? line : b.stride;
+    NAME(Columns) p = NAME(columns)(c, b.cell, same);
+#define SUM(at, n) \
+    do { \
+        if (!same) \
+            p = NAME(columns)(c, b.cell + (at), 0); \
+        NAME(sum_columns)(b, rows, n, x + (at), dy ? dy + (at) : NULL, &p, relu, s + (at), \
+                          q + (at)); \
+    } while (0)
+    /* The processor foresees one stream, but not rows side by side: those of the next
+     * but one are asked for, into the second cache. */
+    for (; j + line <= b.cols; j += line) {
+        for (int k = 0; k < rows; k++) {
+            FETCH(x + ahead + each * j + k * step);
+            if (dy)
+                FETCH(dy + ahead + each * j + k * step);
+        }
+        for (int i = 0; i < line; i += LANES)
+            SUM(j + i, LANES);
+    }
+    /* What does not fill a vector is taken with what lies before. */
+    for (; j < b.cols; j += LANES) {
+        ptrdiff_t at = j + LANES <= b.cols ? j : b.cols - LANES;
+        SUM(at, at + LANES - j);
+    }
+}
+
+/* 8 rows of x, or 4 of x and dy, at a time. */
+INLINE void NAME(sum_block)(Block b, int same, const ITEM *x, const ITEM *dy,
+                            const Cells *c, int relu, double *s, double *q) {
+    const int most = dy ? 4 : 8;
+    for (; b.rows >= most && b.cols >= LANES; b.rows -= most, x += most * b.stride) {
+        NAME(sum_rows)(b, same, most, x, dy, c, relu, s, q);
+        dy += dy ? most * b.stride : 0;
+    }
+    NAME(sum_rest)(b, x, dy, c, s, q);
 }
 
 static void NAME(sums)(Block b, const void *x, const void *dy, const Cells *cells,
                        double *s, double *q) {
     Cells c = *cells;
     if (!dy && b.same)
-        NAME(sum_block)(b, 1, x, NULL, &c, s, q);
+        NAME(sum_block)(b, 1, x, NULL, &c, 0, s, q);
     else if (!dy)
-        NAME(sum_block)(b, 0, x, NULL, &c, s, q);
+        NAME(sum_block)(b, 0, x, NULL, &c, 0, s, q);
+    else if (c.relu && b.same)
+        NAME(sum_block)(b, 1, x, dy, &c, 1, s, q);
+    else if (c.relu)
+        NAME(sum_block)(b, 0, x, dy, &c, 1, s, q);
     else if (b.same)
-        NAME(sum_block)(b, 1, x, dy, &c, s, q);
+        NAME(sum_block)(b, 1, x, dy, &c, 0, s, q);
     else
-        NAME(sum_block)(b, 0, x, dy, &c, s, q);
+        NAME(sum_block)(b, 0, x, dy, &c, 0, s, q);
 }
 
-INLINE VEC NAME(output)(VEC x, const Cells *c, ptrdiff_t i, int same) {
-    VEC y = NAME(affine)(x, c, i, same);
-    return c->relu ? NAME(where_positive)(y, y) : y;
+/* What is written: y, or dx, of a batch or else of running statistics. Only float64 has
+ * digits that multiplying out would lose. */
+INLINE VEC NAME(result)(VEC x, VEC dy, int kind, const NAME(Columns) *p) {
+    VEC y = NAME(affine)(x, p);
+    if (!(kind & GRADIENT))
+        return kind & RELU ? NAME(where_positive)(y, y) : y;
+    f64 slope = WIDE(kind & RELU ? NAME(where_positive)(dy, y) : dy);
+    if (!(kind & TRAINING))
+        return NARROW(slope * p->factor);
+    if (sizeof(REAL) == sizeof(double))
+        return NARROW((slope - p->level) * p->factor - NAME(centred)(x, p) * p->tilt);
+    return NARROW(slope * p->factor + (p->offset - WIDE(x) * p->tilt));
 }
 
-/* Only float64 has digits that multiplying out would lose. */
-INLINE VEC NAME(gradient)(VEC x, VEC dy, const Cells *c, ptrdiff_t i, int same) {
-    if (c->relu)
-        dy = NAME(where_positive)(dy, NAME(affine)(x, c, i, same));
-    f64 factor = NAME(wide_cell)(c->factor, i, same), dx = WIDE(dy) * factor;
-    if (c->training && sizeof(REAL) == sizeof(double))
-        dx = (WIDE(dy) - NAME(wide_cell)(c->level, i, same)) * factor -
-             NAME(centred)(x, c, i, same) * NAME(wide_cell)(c->tilt, i, same);
-    else if (c->training)
-        dx += NAME(wide_cell)(c->offset, i, same) -
-              WIDE(x) * NAME(wide_cell)(c->tilt, i, same);
-    return __builtin_convertvector(dx, VEC);
+INLINE VEC NAME(result_at)(ptrdiff_t j, ptrdiff_t cell, int same, int kind, const ITEM *x,
+                           const ITEM *dy, const Cells *c, NAME(Columns) p) {
+    VEC own = NAME(load)(x + j), slope = own;
+    if (kind & GRADIENT)
+        slope = NAME(load)(dy + j);
+    if (!same)
+        p = NAME(columns)(c, cell + j, 0);
+    return NAME(result)(own, slope, kind, &p);
 }
 
-INLINE void NAME(write_row)(ptrdiff_t cols, ptrdiff_t cell, int same, const ITEM *x,
-                            const ITEM *dy, ITEM *out, const Cells *c) {
-    ptrdiff_t n = NAME(head)(out, cols, c->streaming), j = 0;
-#define WRITE(n) \
-    NAME(store)(out + j, \
-                dy ? NAME(gradient)(NAME(load)(x + j, n), NAME(load)(dy + j, n), c, \
-                                    same ? cell : cell + j, same) \
-                   : NAME(output)(NAME(load)(x + j, n), c, same ? cell : cell + j, same), \
-                n, c->streaming)
-    if (n > 0)
-        WRITE(n);
-    for (j = n; j + LANES <= cols; j += LANES) {
-        if (!same)
-            FETCH(x + j + AHEAD);
-        if (!same && dy)
-            FETCH(dy + j + AHEAD);
-        WRITE(LANES);
+INLINE void NAME(write_row)(Block b, int same, int kind, const ITEM *x, const ITEM *dy,
+                            ITEM *out, const Cells *c, NAME(Columns) p) {
+    const ptrdiff_t line = LINE / sizeof(ITEM), far = AHEAD / sizeof(ITEM);
+    ptrdiff_t head = (-(uintptr_t)out & (LINE - 1)) / sizeof(ITEM), j = 0;
+    ptrdiff_t cols = b.cols, stop = c->streaming ? cols - line : -1;
+    /* After a short row of one plane comes what is not asked for. */
+    int ahead = !same || (!b.channels && cols >= MOST_COLUMNS);
+#define AT(j) NAME(result_at)(j, b.cell, same, kind, x, dy, c, p)
+    while (j < cols) {
+        for (; j >= head && j <= stop; j += line) {
+            STORED parts[LINE / sizeof(STORED)];
+            if (ahead)
+                FETCH(x + j + far);
+            if (ahead && kind & GRADIENT)
+                FETCH(dy + j + far);
+            for (int i = 0; i * LANES < line; i++)
+                parts[i] = TO(AT(j + i * LANES));
+            stream(out + j, parts);
+        }
+        for (; !c->streaming && j + LANES <= cols; j += LANES)
+            NAME(store_first)(out + j, AT(j), LANES);
+        if (j >= cols)
+            break;
+        /* A vector of which a part counts: a line that was streamed must not be touched,
+         * or it would be read again. */
+        ptrdiff_t at = j + LANES <= cols ? j : cols - LANES, end = at + LANES;
+        end = j < head && head < end ? head : end;
+        STORED v = TO(AT(at));
+        copy(out + j, (const char *)&v + (j - at) * sizeof(ITEM), (end - j) * sizeof(ITEM));
+        j = end;
     }
-    if (j < cols)
-        WRITE(cols - j);
 }
 
-INLINE void NAME(write_block)(Block b, int same, const ITEM *x, const ITEM *dy, ITEM *out,
-                              const Cells *c) {
-    for (ptrdiff_t r = 0; r < b.rows; r++) {
-        ptrdiff_t at = r * b.stride;
-        NAME(write_row)(b.cols, b.cell, same, x + at, dy ? dy + at : NULL, out + at, c);
+INLINE void NAME(write_block)(Block b, int same, int kind, const ITEM *x, const ITEM *dy,
+                              ITEM *out, const Cells *cells) {
+    Cells c = *cells;
+    NAME(Columns) p = NAME(columns)(&c, b.cell, same);
+    for (ptrdiff_t r = 0; r < b.rows; r++, x += b.stride, out += b.stride) {
+        if (b.channels)
+            p = NAME(columns)(&c, b.cell + r, 1);
+        NAME(write_row)(b, same, kind, x, dy, out, &c, p);
+        if (kind & GRADIENT)
+            dy += b.stride;
+    }
+}
+
+/* Rows of less than 8 columns. */
+static void NAME(write_narrow)(Block b, int kind, const ITEM *x, const ITEM *dy, ITEM *out,
+                               const Cells *c) {
+    NAME(Columns) p = NAME(columns)(c, b.cell, b.same);
+    for (ptrdiff_t r = 0, at = 0; r < b.rows; r++, at += b.stride) {
+        if (b.channels)
+            p = NAME(columns)(c, b.cell + r, 1);
+        VEC own = NAME(load_first)(x + at, b.cols), slope = own;
+        if (kind & GRADIENT)
+            slope = NAME(load_first)(dy + at, b.cols);
+        NAME(store_first)(out + at, NAME(result)(own, slope, kind, &p), b.cols);
     }
 }
 
 /* Write y or, given dy, dx. */
 static void NAME(write)(Block b, const void *x, const void *dy, void *out,
-                        const Cells *cells) {
-    Cells c = *cells;
-    if (!dy && b.same)
-        NAME(write_block)(b, 1, x, NULL, out, &c);
-    else if (!dy)
-        NAME(write_block)(b, 0, x, NULL, out, &c);
-    else if (b.same)
-        NAME(write_block)(b, 1, x, dy, out, &c);
-    else
-        NAME(write_block)(b, 0, x, dy, out, &c);
+                        const Cells *c) {
+    int kind = (dy ? GRADIENT : 0) | (c->relu ? RELU : 0);
+    if (dy && c->training)
+        kind |= TRAINING;
+#define CASE(kind) \
+    case kind: \
+        if (b.same) \
+            NAME(write_block)(b, 1, kind, x, dy, out, c); \
+        else \
+            NAME(write_block)(b, 0, kind, x, dy, out, c); \
+        break
+    if (b.cols < LANES) {
+        NAME(write_narrow)(b, kind, x, dy, out, c);
+        return;
+    }
+    switch (kind) {
+        CASE(0);
+        CASE(RELU);
+        CASE(GRADIENT);
+        CASE(GRADIENT | RELU);
+        CASE(GRADIENT | TRAINING);
+        CASE(GRADIENT | TRAINING | RELU);
+    }
 }
 
 static const Loops NAME(loops) = {sizeof(ITEM), sizeof(REAL), NAME(widen), NAME(narrow),
                                   NAME(fill),   NAME(sums),   NAME(write)};
 
-#undef STEP
-#undef WRITE
+#undef SUM
+#undef AT
+#undef CASE
 #undef SUFFIX
 #undef ITEM
 #undef STORED
