@@ -8,10 +8,11 @@ from functools import cache
 
 from bnlib.experiments._files import PACKAGE
 
-# They compute no result: a record read, drawn or claimed otherwise is the same, and
-# of the data a run keeps the checksums.
+# They compute no result: a record read, drawn, claimed or taught otherwise is the
+# same, and of the data a run keeps the checksums.
 _LEFT_OUT = {
     "claims",
+    "course",
     "data",
     "records",
     "plotting.py",
