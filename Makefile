@@ -5,6 +5,9 @@ PYTHON ?= python3
 # The address of PyTorch's own CPU index, if you want its smaller build on Linux.
 TORCH_INDEX ?=
 PORT ?= 8000
+# A course's private key, and the folder in which its grades will be kept.
+KEY ?= $(BNLIB_COURSE_KEY)
+OUT ?=
 
 # No notebook has this in its outputs: a machine without a compiler says it once.
 export PYTHONWARNINGS := ignore:batch_norm runs on torch's own kernel
@@ -21,7 +24,7 @@ READY := .venv/.ready
 # run the original's bnlib, or nothing.
 MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd -P)" && echo moved)
 
-.PHONY: help book test check-site lab serve notebooks bench pins clean moved
+.PHONY: help book test check-site lab serve notebooks assignments bench pins clean moved
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +60,11 @@ serve:  ## show the built site on this machine
 
 notebooks: $(READY)  ## run every notebook again and store its text outputs
 	$(BIN)/python -m tools.notebooks
+
+# By way of the environment: a list of processes shows the arguments to everybody.
+assignments: export BNLIB_COURSE_KEY = $(value KEY)
+assignments: $(READY)  ## make the problem sets; with KEY and OUT=FOLDER, a course
+	$(BIN)/python -m bnlib.course make $(if $(OUT),--out "$(OUT)")
 
 bench: $(READY)  ## time bnlib against torch on this machine
 	$(BIN)/python -m tools.bench

@@ -109,10 +109,10 @@ def imported(folder):
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        ("bnlib", ["lab", "gpu"]),
+        ("bnlib", ["lab", "course", "gpu"]),
         ("tools", ["book"]),
         ("_ext", ["book"]),
-        ("tests", ["lab", "book", "test"]),
+        ("tests", ["lab", "book", "course", "test"]),
     ],
 )
 def test_what_is_imported_is_declared(folder, extras):
