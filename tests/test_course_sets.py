@@ -1,0 +1,176 @@
+"""Each problem set proves itself: what its versions score, under several keys."""
+
+import ast
+import re
+
+import nbformat
+import numpy as np
+import pytest
+
+from bnlib.course import _check, _sets, variant_of
+from bnlib.course._sets import mark
+
+SETS = (
+    "1-transform",
+    "2-backprop",
+    "3-inference",
+    "4-smoothness",
+    "5-decoupling",
+    "6-weight-norm",
+)
+KEYS = _check.KEYS
+EACH_SET = pytest.mark.parametrize("name", SETS)
+
+
+def by_kind(name, kind):
+    """Return a set's cells of a kind, as its source is for the default key."""
+    cells = _sets.load_source(name, "book").cells
+    return [cell for cell in cells if mark(cell).get(kind)]
+
+
+@pytest.fixture(scope="module")
+def graded():
+    """What check found for a set, once."""
+    found = {}
+
+    def of(name):
+        if name not in found:
+            found[name] = list(_check.check(name))
+        return found[name]
+
+    return of
+
+
+def test_the_six_sets_are_there():
+    assert tuple(_sets.set_names()) == SETS
+
+
+@EACH_SET
+def test_the_solution_loses_nothing(graded, name):
+    lost = {key: lost for key, title, lost, *_ in graded(name) if title == "solution"}
+    assert lost == {key: {} for key in KEYS}
+
+
+@EACH_SET
+def test_the_untouched_version_loses_everything_and_says_what_to_write(graded, name):
+    for _, title, lost, wanted, grading in graded(name):
+        if title == "untouched":
+            assert lost == wanted
+            assert all(
+                m.endswith("is not written yet.") for m in grading.messages.values()
+            )
+
+
+@EACH_SET
+def test_every_typical_wrong_answer_loses_exactly_what_it_should(graded, name):
+    wrong = _sets.load_wrong(name)
+    assert len(wrong) >= 4
+    found = {(key, title): lost for key, title, lost, *_ in graded(name)}
+    for title, answer in wrong.items():
+        assert answer["lost"], title
+        for key in KEYS:
+            assert found[key, title] == answer["lost"], (key, title)
+
+
+@EACH_SET
+def test_a_wrong_answer_fails_with_a_message_for_its_author(graded, name):
+    for _, title, lost, _, grading in graded(name):
+        for test in lost:
+            message = grading.messages[test]
+            assert len(message) > 4, (title, test, message)
+            assert not message.startswith("Not graded"), (title, test, message)
+
+
+@EACH_SET
+def test_no_cell_fails_to_load(graded, name):
+    for _, title, _, _, grading in graded(name):
+        assert grading.remarks == [], title
+
+
+@EACH_SET
+def test_answers_without_knowledge_earn_nothing(name):
+    earned = _check.earned_by_cheating(name)
+    assert {title: won for title, won in earned.items() if won} == {}
+
+
+@EACH_SET
+def test_a_hundred_points_most_of_them_by_tests(name):
+    points = [mark(cell)["points"] for cell in by_kind(name, "grade")]
+    assert sum(points) == 100
+    tests = sum(_check.points_of(_sets.load_source(name, "book")).values())
+    assert 60 <= tests <= 70
+
+
+@EACH_SET
+def test_there_are_derivations_to_grade_by_hand(name):
+    answers = [c for c in by_kind(name, "grade") if c.cell_type == "markdown"]
+    assert answers
+    assert all(mark(cell)["solution"] for cell in answers)
+
+
+@EACH_SET
+def test_credit_is_partial(name):
+    tests = [c for c in by_kind(name, "grade") if c.cell_type == "code"]
+    assert len(tests) >= 8
+    assert max(mark(cell)["points"] for cell in tests) <= 10
+
+
+@EACH_SET
+def test_some_tests_teach_and_some_are_hidden(name):
+    tests = [c.source for c in by_kind(name, "grade") if c.cell_type == "code"]
+    hidden = [source for source in tests if "BEGIN HIDDEN TESTS" in source]
+    assert len(hidden) >= 4
+    shown = [source.split("### BEGIN HIDDEN TESTS")[0] for source in tests]
+    assert sum("expect(" in source or "assert" in source for source in shown) >= 8
+
+
+@EACH_SET
+def test_a_key_changes_the_task_and_not_its_names(name):
+    variants = [variant_of(name, f"key {number}") for number in range(8)]
+    assert len({tuple(variant) for variant in variants}) == 1
+    capitals = [k for k in variants[0] if k.isupper()]
+    assert len({str([v[k] for k in capitals]) for v in variants}) > 4
+    for variant in variants:
+        for key in capitals:
+            assert ast.literal_eval(repr(variant[key])) == variant[key]
+
+
+@EACH_SET
+@pytest.mark.parametrize("key", KEYS)
+def test_no_token_is_left_in_the_text(name, key):
+    texts = [cell.source for cell in _sets.load_source(name, key).cells]
+    assert not any(re.search(r"\{\{\w*\}\}", text) for text in texts)
+
+
+@EACH_SET
+def test_solution_cells_hold_functions_alone(name):
+    for cell in by_kind(name, "solution"):
+        if cell.cell_type == "code":
+            body = ast.parse(cell.source).body
+            assert all(isinstance(node, ast.FunctionDef) for node in body)
+            assert "### BEGIN SOLUTION" in cell.source
+            assert all(ast.get_docstring(node) for node in body[:1])
+
+
+@EACH_SET
+def test_every_test_draws_instances_of_its_own(name):
+    names = [
+        found
+        for cell in by_kind(name, "grade")
+        if cell.cell_type == "code"
+        for found in re.findall(r'instances\(\s*"([^"]+)"', cell.source)
+    ]
+    assert names
+    assert len(names) == len(set(names))
+
+
+@EACH_SET
+def test_the_stored_source_is_that_of_the_default_key(name):
+    stored = nbformat.read(_sets.SOURCE / name / f"{name}.ipynb", as_version=4)
+    task = next(c for c in stored.cells if "task" in c.metadata.get("tags", []))
+    given = {}
+    exec(task.source, given)
+    for key, value in variant_of(name, "book").items():
+        if key.isupper():
+            np.testing.assert_equal(given[key], value)
+    assert not any(cell.get("outputs") for cell in stored.cells)
