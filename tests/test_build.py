@@ -1,70 +1,13 @@
 """What `make book` promises, tried on a throwaway book of two pages."""
 
+import importlib.metadata
 import shutil
 
-import nbformat
 import pytest
-from sound_page import CARD
+from small_book import CONTENTS, OPENING, READ_PACKAGE, Book, Builder
 
 from tools import build
 from tools.site import Site
-
-CONTENTS = """
-format: jb-book
-root: intro
-parts:
-  - caption: The pages
-    numbered: true
-    chapters:
-      - file: chapters/02-page
-"""
-INTRO = "# Intro\n\nThe first page of a small book says what it is about."
-OPENING = "The second page has other words of its own. It has two sentences."
-READ_PACKAGE = "print(open('../bnlib/value.txt').read())"
-
-
-class Book:
-    """A small book with the real one's configuration."""
-
-    def __init__(self, root):
-        self.root = root
-        for name in ("_ext", "_static"):
-            shutil.copytree(build.ROOT / name, root / name)
-        for name in ("_config.yml", "references.bib"):
-            shutil.copy(build.ROOT / name, root)
-        self.write("_toc.yml", CONTENTS)
-        self.write("bnlib/value.txt", "package one")
-        self.write_notebook("intro.ipynb", INTRO)
-        self.write_page(code=READ_PACKAGE)
-
-    def write(self, name, text):
-        path = self.root / name
-        path.parent.mkdir(exist_ok=True, parents=True)
-        path.write_text(text)
-
-    def write_notebook(
-        self, name, text, code=None, printed="package one", generated=False
-    ):
-        cells = [nbformat.v4.new_markdown_cell(text)]
-        if code:
-            outputs = [nbformat.v4.new_output("stream", text=printed)]
-            cells.append(nbformat.v4.new_code_cell(code, outputs=outputs))
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        notebook = nbformat.v4.new_notebook(
-            cells=cells,
-            metadata={"kernelspec": kernel, "bnlib": {"generated": generated}},
-        )
-        self.write(name, nbformat.writes(notebook))
-
-    def write_page(self, text="", code=None, **printed):
-        name = "chapters/02-page.ipynb"
-        self.write_notebook(name, f"# Page\n\n{OPENING}\n\n{text}", code, **printed)
-
-    def build(self):
-        return build.build(self.root)
-
-    def html(self, name):
-        return (self.root / "_build/html" / name).read_text()
 
 
 @pytest.fixture(scope="module")
@@ -216,20 +159,6 @@ def test_with_the_sites_address_cards_and_links_are_whole(book):
     assert '<a href="chapters/more.html">2. More</a>' in book.html("404.html")
 
 
-class Builder:
-    """Stands for Jupyter Book where a test is about what is done around it."""
-
-    def __init__(self, book, page="", meanwhile=lambda: None):
-        self.book, self.page, self.meanwhile = book, page, meanwhile
-
-    def __call__(self, root, log):
-        card = CARD.replace("page.html", "index.html")
-        html = f'<html lang="en"><title>Page</title>{card}{self.page}</html>'
-        self.book.write("_build/html/index.html", html)
-        self.meanwhile()
-        return 0, []
-
-
 def test_a_broken_link_fails_the_build_until_it_is_mended(book, monkeypatch):
     book.write_page("changed")
     broken = Builder(book, '<a href="gone.html">gone</a>')
@@ -278,6 +207,17 @@ def test_outputs_of_a_package_that_changed_meanwhile_are_thrown_away(book, monke
     monkeypatch.setattr(build, "run_jupyter_book", Builder(book))
     assert book.build() == []
     assert not cache.exists()
+
+
+def test_what_is_imported_meanwhile_is_no_change_of_the_code(
+    book, tmp_path, monkeypatch
+):
+    (tmp_path / "bundled-1.0.dist-info").mkdir()
+    metadata = "Metadata-Version: 2.1\nName: bundled\nVersion: 1.0\n"
+    (tmp_path / "bundled-1.0.dist-info/METADATA").write_text(metadata)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert importlib.metadata.version("bundled") == "1.0"
+    assert build.is_current(book.root)
 
 
 @pytest.mark.parametrize(

@@ -306,18 +306,40 @@ def test_a_week_whose_chapters_are_there_is_not_marked_as_estimated(
     assert "≈" in weeks[1][3]
 
 
-@pytest.mark.parametrize("ready", [False, True])
-def test_the_problem_sets_are_in_preparation_until_their_folder_is_there(
-    open_syllabus, young_book, ready
-):
-    folder = young_book / "chapters"
-    folder.mkdir()
+def write_set(folder, name, opening):
+    """Write a problem set beside the folder of the chapters."""
+    path = folder / f"assignments/source/{name}/{name}.ipynb"
+    path.parent.mkdir(parents=True)
+    notebook = new_notebook(cells=[new_markdown_cell(opening)])
+    nbformat.write(notebook, path)
+
+
+@pytest.fixture
+def young_course(young_book):
+    """A folder with the young book's chapters in a folder of their own."""
+    (young_book / "chapters").mkdir()
     for file in young_book.glob("*.ipynb"):
-        file.rename(folder / file.name)
-    if ready:
-        (young_book / "assignments").mkdir()
-    said = open_syllabus(folder)[1][-1]
-    assert ("in preparation" in said) != ready
+        file.rename(young_book / "chapters" / file.name)
+    return young_book
+
+
+def test_a_week_has_the_minutes_that_its_problem_set_states(
+    open_syllabus, young_course
+):
+    write_set(young_course, "2-moving", "# A set\n\nAbout 75 minutes.")
+    weeks = rows(open_syllabus(young_course / "chapters")[1][3])
+    assert [row[-1] for row in weeks[:3]] == ["≈ 120", "≈ 75", "≈ 120"]
+
+
+def test_a_problem_set_that_states_no_minutes_is_named(open_syllabus, young_course):
+    write_set(young_course, "2-moving", "# A set")
+    with pytest.raises(AssertionError, match=r"2-moving\.ipynb does not say"):
+        open_syllabus(young_course / "chapters")
+
+
+def test_there_is_a_problem_set_for_every_week(page):
+    assert page["problem_sets"].keys() == set(range(1, len(page["weeks"]) + 1))
+    assert page["absent"] == set()
 
 
 def test_without_the_chapters_the_page_says_what_it_needs(open_syllabus, tmp_path):

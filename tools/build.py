@@ -9,11 +9,13 @@ last, so that a failed or interrupted build is never taken for a good one.
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,10 +28,12 @@ from tools import notebooks, site
 from tools.files import own_files, write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
+#: The sources of the problem sets.
+SETS = "assignments/source"
 #: What decides the pages, beside what the notebooks' cells print.
 PAGES = (
     *("_config.yml", "_toc.yml", "references.bib", "intro.ipynb"),
-    *("_ext", "_static", "chapters"),
+    *("_ext", "_static", "chapters", SETS),
 )
 STALE = (
     "(If you changed the code: make notebooks. If not, this machine computes "
@@ -64,9 +68,12 @@ def fingerprint(root):
     dict
         ``code``: a hash of the package with its records, of Python's version and
         of the versions of all that is installed. ``pages``: a hash of the
-        notebooks, pages, configuration, extensions and static files.
+        notebooks, pages, problem sets, configuration, extensions and static files.
     """
-    versions = {f"{d.name}=={d.version}" for d in importlib.metadata.distributions()}
+    # Not on sys.path: setuptools, once imported, adds packages of its own there.
+    places = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    installed = importlib.metadata.distributions(path=places)
+    versions = {f"{each.name}=={each.version}" for each in installed}
     environment = "\n".join([sys.version, *sorted(versions)]).encode()
     return {
         "code": digest(root, ["bnlib"]) + hashlib.sha256(environment).hexdigest(),
@@ -117,6 +124,41 @@ def forget_generated(root):
         if notebooks.is_generated(notebook):
             with suppress(KeyError):  # it was not run yet
                 cache.remove_cache(cache.match_cache_notebook(notebook).pk)
+
+
+def offer_problem_sets(root, folder):
+    """Write the student versions of the problem sets, under the public key.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the book; one without problem sets offers none.
+    folder : Path
+        Where the site keeps them: zips, notebooks and their checksums.
+
+    Returns
+    -------
+    list of str
+        What is wrong with them; empty when all of them could be written.
+    """
+    if not (root / SETS).is_dir():
+        return []
+    if importlib.util.find_spec("nbgrader") is None:
+        return [
+            "nbgrader, which makes the problem sets, is not installed: "
+            'pip install -c constraints.txt -e ".[course]"'
+        ]
+    from bnlib.course import _make, _sets
+
+    for name in _sets.set_names():
+        try:
+            _make.make([name], _sets.DEFAULT_KEY, folder)
+        except Exception as error:  # whatever a set's own code raises
+            reason = str(error).partition("\n")[0]
+            return [f"{SETS}/{name}: {type(error).__name__}: {reason}"]
+    # The repository has the solutions; the site does not hand them out.
+    remove(folder / "solution")
+    return []
 
 
 def run_jupyter_book(root, log):
@@ -301,6 +343,8 @@ def build(root=ROOT):
         print("running the notebooks and writing the pages", flush=True)
         clear_stale(folder, before["code"])
         forget_generated(root)
+        if problems := offer_problem_sets(root, folder / "html/assignments"):
+            return problems
         code, lines = run_jupyter_book(root, folder / "book.log")
         if fingerprint(root)["code"] != before["code"]:
             # Some outputs are the old code's and some the new one's.
