@@ -86,7 +86,8 @@ BY_DIFFERENCE = """def step_size(w, g, u, S):
     def loss(mean):
         return WEIGHTS @ phi(g * (mean + np.sqrt(1 - mean**2) * NODES))
 
-    slope = five_point(loss, (u @ w) / norm, 1e-3)
+    mean = (u @ w) / norm
+    slope = (loss(mean + 1e-5) - loss(mean - 1e-5)) / 2e-5
     return -RELAX / (low + high) * norm**3 / (u @ w) / slope
 """
 
@@ -176,7 +177,8 @@ WRONG = {
             "length-bracket": changed(
                 BRACKET,
                 "WEIGHTS @ (slopes(middle * values)[0] * values) + 2 * DECAY * middle",
-                "length_slope(w, u, S, middle)",
+                "(halfspace_loss(w, middle + 1e-5, u, S)"
+                " - halfspace_loss(w, middle - 1e-5, u, S)) / 2e-5",
             )
         },
         "lost": {"bracket-end": 5},
