@@ -20,6 +20,8 @@ LAPTOP = section(PAGE, "On one laptop")
 HUB = section(PAGE, "On a JupyterHub")
 #: What the page says that the rehearsal's report says.
 REPORT = re.search(r"```text\n(student,.+?)```", REHEARSAL, re.DOTALL)[1]
+#: The points that the tests of set 1 give.
+MOST = float(next(csv.DictReader(REPORT.splitlines()))["of"])
 
 
 def blocks(text, language="bash"):
@@ -47,6 +49,8 @@ class Shell:
         text = re.sub(clone, f"cd '{build.ROOT}'", text)
         text = re.sub(r"(?<!cd )\.\./(rehearsal|bn-2027)\b", rf"{self.folder}/\1", text)
         text = re.sub(r"cd \.\./(rehearsal|bn-2027)\b", rf"cd {self.folder}/\1", text)
+        # No test makes the environment that it runs in anew.
+        text = text.replace("make assignments", "make -o .venv/.ready assignments")
         return text.replace("/srv/nbgrader", str(self.folder))
 
     def run(self, *commands, place=".", typed=""):
@@ -115,7 +119,7 @@ def test_files_from_a_learning_platform_are_sorted_graded_and_exported(course):
     assert f"`{release}`" in LAPTOP
     course.run(activate, release, *blocks(LAPTOP), place="bn-2027/course")
     # Those of the tests; who hands in nothing has 0.
-    assert grades(place / "grades.csv") == {"s01": 64.0, "s02": 0.0}
+    assert grades(place / "grades.csv") == {"s01": MOST, "s02": 0.0}
     assert (place / "feedback/s01/1-transform/1-transform.html").is_file()
     assert "`nbgrader autograde 1-transform --student s01 --force`" in " ".join(
         LAPTOP.split()
