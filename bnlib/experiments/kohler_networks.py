@@ -194,7 +194,7 @@ SIZE = {"arms": ["plain", "batch_norm"], "width": 50, "hidden_layers": 6}
     paper={
         "learning_rates": [0.3],
         "seeds": [0, 1, 2, 3, 4],
-        "steps": 1000,
+        "steps": 5000,
         "looks": 16,
         "samples": 8,
         **SIZE,
