@@ -38,6 +38,19 @@ def figures():
         pyplot.close("all")
 
 
+@pytest.fixture
+def two_gpus(monkeypatch):
+    """Pretend that two GPUs are here: those asked for their random state."""
+    import torch
+
+    asked = []
+    monkeypatch.setattr(torch.random, "_fork_rng_warned_already", False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", asked.append)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: None)
+    return asked
+
+
 @pytest.fixture(scope="session")
 def site():
     """The folder of the built site; a stale one would test yesterday's book."""

@@ -243,8 +243,13 @@ def test_a_photograph_in_an_answer_stays(submit):
         "my.png": {"image/png": PNG, "text/html": "<b>"},
         "../x": {"image/png": PNG},
         "y.svg": {"image/svg+xml": "<svg/>"},
+        "large.png": {"image/png": PNG * 100_000},
     }
-    notebook, _ = submit(given)
+    notebook, remarks = submit(given)
+    assert remarks == [
+        "pasted pictures left out of cell why: 3; PNG or JPEG of at most 1.5 MB are "
+        "taken"
+    ]
     assert named(notebook)["why"].attachments == {"my.png": {"image/png": PNG}}
     assert named(notebook)["why"].source == "![](attachment:my.png)"
     nbformat.validate(notebook)

@@ -4,7 +4,7 @@ import copy
 
 from bnlib.course import _sets
 from bnlib.course._sets import mark
-from bnlib.course._submission import Unreadable, harmless, read_submission
+from bnlib.course._submission import MAX_IMAGE, Unreadable, harmless, read_submission
 
 MAX_REMARKS = 40
 
@@ -152,6 +152,12 @@ def _changed(cell, answer):
         found.append(f"cell {name} was made a {answer.kind} cell: put right")
     if not mark(cell).get("solution") and answer.source != cell.source:
         found.append(f"cell {name} is read-only and was changed: the original counts")
+    if answer.left_out:
+        most = MAX_IMAGE * 3 / 4 / 2**20
+        found.append(
+            f"pasted pictures left out of cell {name}: {answer.left_out}; PNG or JPEG "
+            f"of at most {most:g} MB are taken"
+        )
     flags = ("grade", "solution", "locked", "points")
     if any(answer.marks.get(flag) != mark(cell).get(flag) for flag in flags):
         found.append(f"cell {name} had its points or its kind changed: put right")

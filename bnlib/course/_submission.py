@@ -31,6 +31,7 @@ class Cell:
     marks: dict
     outputs: list = field(default_factory=list)
     attachments: dict = field(default_factory=dict)
+    left_out: int = 0
 
 
 def read_submission(path):
@@ -94,6 +95,8 @@ def _cell(cell):
     marks = marks if isinstance(marks, dict) else {}
     name = marks.get("grade_id")
     kind = cell.get("cell_type")
+    pasted = cell.get("attachments")
+    attachments = _attachments(pasted)
     return Cell(
         kind if kind in ("code", "markdown", "raw") else "raw",
         _text(cell.get("source")),
@@ -101,7 +104,8 @@ def _cell(cell):
         cell.get("id") if isinstance(cell.get("id"), str) else None,
         marks,
         _outputs(cell.get("outputs")),
-        _attachments(cell.get("attachments")),
+        attachments,
+        len(pasted) - len(attachments) if isinstance(pasted, dict) else 0,
     )
 
 
