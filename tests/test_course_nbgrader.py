@@ -115,6 +115,8 @@ def hand_in(out):
         write(submit(folder, name))
     misnamed = submit(folder, "misnamed")
     misnamed.with_name("mine.ipynb").write_text(json.dumps(solution))
+    submit(folder, "no-file")
+    submit(folder, "pdf").with_name("answers.pdf").touch()
     beside = submit(folder, "links", json.dumps(solution)).parent
     (beside / "notes.txt").symlink_to(folder / "course_key.txt")
     os.mkfifo(beside / "timestamp.txt")
@@ -192,6 +194,8 @@ def test_the_points_of_the_whole_set_are_exported(exported):
         ("broken-link", "1-transform.ipynb was a link or a device: removed"),
         ("misnamed", "refused: there is no 1-transform.ipynb, only mine.ipynb"),
         ("links", "notes.txt was a link or a device: removed"),
+        ("no-file", "refused: there is no 1-transform.ipynb, the folder is empty"),
+        ("pdf", "refused: there is no 1-transform.ipynb, only answers.pdf"),
     ],
 )
 def test_the_report_says_what_there_is_to_know(graded, student, remark):
@@ -212,7 +216,8 @@ def test_what_cannot_be_read_gets_no_points_and_a_line(exported, graded, student
 def test_every_submission_has_a_line(graded):
     students = {path.name for path in (graded / "submitted").iterdir()}
     assert reported(graded).keys() == students
-    assert reported(graded)["misnamed"]["autograded"] == ""
+    for student in ("misnamed", "no-file", "pdf"):
+        assert reported(graded)[student]["autograded"] == ""
 
 
 def test_no_file_of_the_teacher_s_comes_near_a_student(graded):

@@ -93,6 +93,35 @@ def test_answers_without_knowledge_earn_nothing(name):
     assert {title: won for title, won in earned.items() if won} == {}
 
 
+def tasks_of(cells):
+    """Return by its number what a task is worth by tests and by hand."""
+    found, task = {}, None
+    heading_of = re.compile(r"^## Task (\d): .* \((\d+) points\)$", re.MULTILINE)
+    for cell in cells:
+        if heading := heading_of.search(cell.source):
+            task = int(heading[1])
+            found[task] = {"by tests": 0, "by hand": 0, "all": int(heading[2])}
+        if points := mark(cell).get("points"):
+            found[task]["by tests" if _sets.is_test(cell) else "by hand"] += points
+    return found
+
+
+@EACH_SET
+def test_the_table_at_its_head_says_what_each_task_is_worth(name):
+    cells = _sets.load_source(name, "book").cells
+    [table] = [c.source for c in cells if "| Task | What you do | Graded |" in c.source]
+    rows = re.findall(r"^\| (\d) \| .* \| (by [^|]*) \| (\d+) \|$", table, re.M)
+    tasks = tasks_of(cells)
+    assert [int(number) for number, *_ in rows] == sorted(tasks)
+    for number, graded, points in rows:
+        task = tasks[int(number)]
+        assert task["by tests"] + task["by hand"] == task["all"] == int(points)
+        for kind in ("by tests", "by hand"):
+            told = re.search(rf"{kind}(?: (\d+))?", graded)
+            told = int(told[1] or points) if told else 0
+            assert told == task[kind], (number, kind)
+
+
 @EACH_SET
 def test_a_hundred_points_most_of_them_by_tests(name):
     points = [mark(cell)["points"] for cell in by_kind(name, "grade")]

@@ -65,24 +65,43 @@ def before(*, assignment, student, notebooks, root):
     """Make a submission's folder one that nbgrader can copy; open its line.
 
     nbgrader copies what lies beside the notebook to where the student will read it:
-    through a link, that would be a file of the teacher's.
+    through a link, that would be a file of the teacher's. And it says nothing of a
+    submission without a notebook: that gets its line here too.
     """
     folder = Path(notebooks[0]).parent
     student, assignment = folder.parent.name, folder.name
+    source = Path(root, "source", assignment, f"{assignment}.ipynb")
+    total = sum(points_of(nbformat.read(source, as_version=4)).values())
+    known = _report.read(_report.report_path(root, assignment))
+    for other in folder.parent.parent.glob(f"*/{assignment}/"):
+        names = [path.name for path in other.glob("*")]
+        # A line that is there tells of a notebook that was.
+        if other.parent.name not in known and not any(map(_is_notebook, names)):
+            why = _refused(assignment, names)
+            _report.note(root, assignment, other.parent.name, None, total, [why])
     remarks = []
     try:
         remarks.extend(_take_out(folder))
     except OSError as error:
         remarks.append(f"a file could not be read: {error.strerror}")
     _taken_out[student, assignment] = remarks
-    wanted = f"{assignment}.ipynb"
-    names = sorted(Path(path).name[:80] for path in notebooks)
+    names = [Path(path).name for path in notebooks]
     why = "grading did not come to its end: see what nbgrader says"
-    if wanted not in names:
-        why = f"refused: there is no {wanted}, only {', '.join(names)}"
-    source = Path(root, "source", assignment, wanted)
-    total = sum(points_of(nbformat.read(source, as_version=4)).values())
+    if source.name not in names:
+        why = _refused(assignment, names)
     _report.note(root, assignment, student, None, total, [why, *remarks])
+
+
+def _is_notebook(name):
+    return name.endswith(".ipynb")
+
+
+def _refused(assignment, names):
+    shown = ", ".join(name[:80] for name in sorted(names))
+    return (
+        f"refused: there is no {assignment}.ipynb, "
+        f"{f'only {shown}' if names else 'the folder is empty'}"
+    )
 
 
 def _take_out(folder):
