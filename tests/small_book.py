@@ -40,9 +40,7 @@ class Book:
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
 
-    def write_notebook(
-        self, name, text, code=None, printed="package one", generated=False
-    ):
+    def write_notebook(self, name, text, code=None, printed="package one", **marks):
         cells = [nbformat.v4.new_markdown_cell(text)]
         if code:
             outputs = [nbformat.v4.new_output("stream", text=printed)]
@@ -50,7 +48,7 @@ class Book:
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook = nbformat.v4.new_notebook(
             cells=cells,
-            metadata={"kernelspec": kernel, "bnlib": {"generated": generated}},
+            metadata={"kernelspec": kernel, "bnlib": marks},
         )
         self.write(name, nbformat.writes(notebook))
 

@@ -74,8 +74,57 @@ def test_a_cell_that_prints_in_parts_is_one_output(book):
     assert book.html("chapters/02-page.html").count('class="output stream') == 1
 
 
-def test_an_output_that_no_run_gave_is_not_trusted(book):
+MEET = """from pathlib import Path
+import time
+Path("{own}").touch()
+end = time.monotonic() + 20
+while not Path("{other}").exists():
+    assert time.monotonic() < end, "{other} did not run meanwhile"
+    time.sleep(0.01)"""
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Three notebooks, without what builds their pages; two of them meet."""
+    book = object.__new__(Book)
+    book.root = tmp_path
+    pages = "chapters:\n  - file: chapters/one\n  - file: chapters/two\n"
+    book.write("_toc.yml", f"format: jb-book\nroot: intro\n{pages}")
+    book.write_notebook("intro.ipynb", "# Intro", "x = 1", alone=True)
+    for own, other in (("one", "two"), ("two", "one")):
+        code = MEET.format(own=own, other=other)
+        book.write_notebook(f"chapters/{own}.ipynb", "# Page", code)
+    (tmp_path / "_build").mkdir()
+    return book
+
+
+def test_two_notebooks_run_at_a_time_and_one_that_measures_alone(three, capsys):
+    build.run_notebooks(three.root)
+    said = [
+        line.partition(":")[0].strip() for line in capsys.readouterr().out.split("\n")
+    ]
+    assert sorted(said[:2]) == ["chapters/one.ipynb", "chapters/two.ipynb"]
+    assert said[2:] == ["intro.ipynb", ""]
+    build.run_notebooks(three.root)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_interrupted_build_waits_for_no_notebook(three, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    end = "import time\ntime.sleep(20)\nopen('end', 'w')"
+    three.write_notebook("chapters/two.ipynb", "# Page", f"open('two', 'w')\n{end}")
+    monkeypatch.setattr(build, "CacheBundleIn", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        build.run_notebooks(three.root)
+    assert (three.root / "chapters/two").exists()
+    assert not (three.root / "chapters/end").exists()
+
+
+def test_an_output_that_no_run_gave_is_not_trusted(book, monkeypatch):
     shutil.rmtree(book.root / "_build/.jupyter_cache")
+    monkeypatch.setattr(build, "run_notebooks", lambda root: None)
     missing = "no run of it is kept: run make book again"
     assert book.build() == [f"chapters/02-page.ipynb: {missing}"]
     assert book.build() == []

@@ -11,23 +11,30 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import multiprocessing
+import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
 
 import nbformat
 from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from jupyter_cache.executors.utils import single_nb_execution
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 from tools import notebooks, site
 from tools.files import own_files, write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
+#: Notebooks that run at one time: each takes a core, and memory.
+AT_ONCE = 2
 #: The sources of the problem sets.
 SETS = "assignments/source"
 #: What decides the pages, beside what the notebooks' cells print.
@@ -161,11 +168,74 @@ def offer_problem_sets(root, folder):
     return []
 
 
-def run_jupyter_book(root, log):
-    """Run Jupyter Book strictly; give its exit code and the lines it printed."""
+def run_notebooks(root):
+    """Run the notebooks that the execution cache does not hold, two at a time.
+
+    Jupyter Book would run one after another. Those that measure times follow, each
+    alone. One that fails is left to Jupyter Book, which says where.
+    """
     # Matplotlib says on stderr that it builds its font cache: not in a cell.
     import matplotlib.font_manager  # noqa: F401
 
+    cache = get_cache(root / "_build/.jupyter_cache")
+    together, alone = [], []
+    for name in parse_toc_yaml(root / "_toc.yml"):
+        path = root / f"{name}.ipynb"
+        if not path.is_file():
+            continue
+        notebook = nbformat.read(path, as_version=4)
+        if not notebooks.code_cells(notebook):
+            continue
+        try:
+            cache.match_cache_notebook(notebook)
+        except KeyError:
+            (alone if notebooks.runs_alone(notebook) else together).append(path)
+    for paths, workers in ((together, AT_ONCE), (alone, 1)):
+        for path, (notebook, seconds) in executed(paths, workers):
+            data = {"execution_seconds": seconds}
+            bundle = CacheBundleIn(notebook, str(path), data=data)
+            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+            print(f"  {path.relative_to(root)}: {seconds:.1f} s", flush=True)
+
+
+def executed(paths, workers):
+    """Yield what ran without an error, as it ends: path, notebook and seconds."""
+    if not paths:
+        return
+    # A worker to a core: threads would wait for each other.
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    with ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), start_worker, (threads,)
+    ) as pool:
+        tasks = {pool.submit(execute, path): path for path in paths}
+        try:
+            for task in as_completed(tasks):
+                if task.exception() is None and task.result() is not None:
+                    yield tasks[task], task.result()
+        except BaseException:
+            # Else an interrupted build would wait for the notebooks to end.
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise
+
+
+def start_worker(threads):
+    """Prepare a process that runs notebooks: its kernels' settings and silence."""
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stderr.fileno())
+
+
+def execute(path):
+    """Return an executed notebook and its seconds; None where a cell failed."""
+    notebook = nbformat.read(path, as_version=4)
+    seconds = notebooks.SECONDS_PER_CELL
+    done = single_nb_execution(notebook, str(path.parent), seconds, allow_errors=False)
+    return None if done.err else (notebook, done.time)
+
+
+def run_jupyter_book(root, log):
+    """Run Jupyter Book strictly; give its exit code and the lines it printed."""
     command = Path(sys.executable).with_name("jupyter-book")
     lines = []
     with (
@@ -345,6 +415,7 @@ def build(root=ROOT):
         forget_generated(root)
         if problems := offer_problem_sets(root, folder / "html/assignments"):
             return problems
+        run_notebooks(root)
         code, lines = run_jupyter_book(root, folder / "book.log")
         if fingerprint(root)["code"] != before["code"]:
             # Some outputs are the old code's and some the new one's.

@@ -43,6 +43,11 @@ def is_generated(notebook):
     return bool(notebook.metadata.get("bnlib", {}).get("generated", False))
 
 
+def runs_alone(notebook):
+    """Say whether a notebook measures times, which others at work would lengthen."""
+    return bool(notebook.metadata.get("bnlib", {}).get("alone", False))
+
+
 def code_cells(notebook):
     """Return the code cells, in order: the test suite numbers them from 0."""
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
