@@ -88,8 +88,10 @@ def test_units_of_other_parameters_are_not_used(toy, options):
     assert len(toy.computed) == UNITS
 
 
-def edit_source_after_the_third_unit(toy, monkeypatch, folder, before, after):
-    source = folder / "package" / "module.py"
+def edit_source_after_the_third_unit(
+    toy, monkeypatch, folder, before, after, name="module.py"
+):
+    source = folder / "package" / name
     source.parent.mkdir()
     source.write_text(before)
     monkeypatch.setattr(_source, "PACKAGE", source.parent)
@@ -105,6 +107,20 @@ def test_units_of_other_source_code_are_not_used(toy, monkeypatch, tmp_path):
 
 def test_units_are_kept_when_a_docstring_changes(toy, monkeypatch, tmp_path):
     edit_source_after_the_third_unit(toy, monkeypatch, tmp_path, '"""A."""', '"""B."""')
+    toy.run()
+    assert len(toy.computed) == UNITS - 3
+
+
+def test_units_of_another_c_kernel_are_not_used(toy, monkeypatch, tmp_path):
+    change = "x = 1; /* a */", "x = 2; /* a */", "kernel.h"
+    edit_source_after_the_third_unit(toy, monkeypatch, tmp_path, *change)
+    toy.run()
+    assert len(toy.computed) == UNITS
+
+
+def test_units_are_kept_when_a_comment_of_c_changes(toy, monkeypatch, tmp_path):
+    change = "x = 1; /* a */", "x = 1;\n/* two\n * lines */", "kernel.c"
+    edit_source_after_the_third_unit(toy, monkeypatch, tmp_path, *change)
     toy.run()
     assert len(toy.computed) == UNITS - 3
 

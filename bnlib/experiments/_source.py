@@ -4,6 +4,7 @@ import ast
 import hashlib
 import inspect
 import linecache
+import re
 from functools import cache
 
 from bnlib.experiments._files import PACKAGE
@@ -12,6 +13,7 @@ from bnlib.experiments._files import PACKAGE
 # same, and of the data a run keeps the checksums.
 _LEFT_OUT = {
     "claims",
+    "conformance",
     "course",
     "data",
     "records",
@@ -25,8 +27,8 @@ _LEFT_OUT = {
 def source_hash(function):
     """SHA-256 of the code of bnlib that the results of `function` depend on.
 
-    It covers every module but those that only show results, those of other
-    experiments and those that load data: an import graph would miss what loads
+    It covers every module, and the C of the kernels, but what only shows results,
+    other experiments and what loads data: an import graph would miss what loads
     lazily, and a unit computed twice costs less than a wrong one kept. Comments,
     docstrings and layout do not count.
 
@@ -43,11 +45,11 @@ def source_hash(function):
     own = inspect.unwrap(function).__code__.co_filename
     linecache.checkcache(own)
     digest = hashlib.sha256(_code("".join(linecache.getlines(own))).encode())
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(PACKAGE.rglob("*.*")):
         name = path.relative_to(PACKAGE)
-        if _counts(name):
-            text = path.read_text(encoding="utf-8")
-            digest.update(f"{name.as_posix()}\0{_code(text)}\0".encode())
+        if path.suffix in _READ and _counts(name):
+            text = _READ[path.suffix](path.read_text(encoding="utf-8"))
+            digest.update(f"{name.as_posix()}\0{text}\0".encode())
     return digest.hexdigest()
 
 
@@ -72,6 +74,14 @@ def _dump(node):
     return f"{type(node).__name__}({','.join(f'{k}={_dump(v)}' for k, v in given)})"
 
 
+def _c_code(text):
+    """Return C without comments and layout."""
+    return " ".join(re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL).split())
+
+
 def _is_text(node):
     """Tell a docstring, or another statement that is nothing but a constant."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+_READ = {".py": _code, ".c": _c_code, ".h": _c_code}
