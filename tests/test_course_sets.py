@@ -2,6 +2,7 @@
 
 import ast
 import re
+from pathlib import Path
 
 import nbformat
 import numpy as np
@@ -19,6 +20,7 @@ SETS = (
     "6-weight-norm",
 )
 KEYS = _check.KEYS
+INSTRUCTORS = Path(__file__).resolve().parent.parent / "chapters/instructors.md"
 EACH_SET = pytest.mark.parametrize("name", SETS)
 
 
@@ -94,16 +96,35 @@ def test_answers_without_knowledge_earn_nothing(name):
 
 
 def tasks_of(cells):
-    """Return by its number what a task is worth by tests and by hand."""
+    """Return by its number a task's name, cells and points."""
     found, task = {}, None
-    heading_of = re.compile(r"^## Task (\d): .* \((\d+) points\)$", re.MULTILINE)
+    heading = re.compile(r"^## Task (\d): (.*) \((\d+) points\)$", re.MULTILINE)
     for cell in cells:
-        if heading := heading_of.search(cell.source):
-            task = int(heading[1])
-            found[task] = {"by tests": 0, "by hand": 0, "all": int(heading[2])}
+        if told := heading.search(cell.source):
+            task = found[int(told[1])] = {"name": told[2], "all": int(told[3])}
+            task |= {"by tests": 0, "by hand": 0, "cells": []}
+        elif re.search("^## ", cell.source, re.MULTILINE):
+            task = None
+        if task is None:
+            continue
+        task["cells"].append(cell)
         if points := mark(cell).get("points"):
-            found[task]["by tests" if _sets.is_test(cell) else "by hand"] += points
+            task["by tests" if _sets.is_test(cell) else "by hand"] += points
     return found
+
+
+@EACH_SET
+def test_the_task_that_teachers_may_take_out_is_missed_by_no_other(name):
+    row = re.compile(rf"^\| {name} \| (\d): (.*) \| (\d+) \|$", re.MULTILINE)
+    [(number, title, points)] = row.findall(INSTRUCTORS.read_text(encoding="utf-8"))
+    source = _sets.load_source(name, "book")
+    task = tasks_of(source.cells)[int(number)]
+    assert (task["name"], task["all"]) == (title, int(points))
+    assert task["by tests"] == task["all"]
+    source.cells = [cell for cell in source.cells if cell not in task["cells"]]
+    [(lost, grading)] = _check._graded(source, [source], "book", name)
+    assert lost == {}
+    assert len(grading.messages) == len(_check.points_of(source)) > 0
 
 
 @EACH_SET
