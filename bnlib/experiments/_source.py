@@ -27,10 +27,10 @@ _LEFT_OUT = {
 def source_hash(function):
     """SHA-256 of the code of bnlib that the results of `function` depend on.
 
-    It covers every module, and the C of the kernels, but what only shows results,
-    other experiments and what loads data: an import graph would miss what loads
-    lazily, and a unit computed twice costs less than a wrong one kept. Comments,
-    docstrings and layout do not count.
+    It covers every module and the C of the kernels. Left out are other experiments,
+    what only shows results and what loads data. An import graph would miss what
+    loads lazily, and a unit computed twice costs less than a wrong one kept.
+    Comments, docstrings and layout do not count.
 
     Parameters
     ----------
