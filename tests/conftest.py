@@ -1,6 +1,5 @@
 """What several test files share: the built site, a browser, and its tests' option."""
 
-import os
 import sys
 
 import pytest
@@ -37,16 +36,6 @@ def figures():
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")
-
-
-@pytest.fixture(autouse=True)
-def environment():
-    """Set back the variables that a test leaves: nbgrader does, where grading fails."""
-    before = dict(os.environ)
-    yield
-    for name in os.environ.keys() - before.keys():
-        del os.environ[name]
-    os.environ.update(before)
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ from pathlib import Path
 import nbformat
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
-from jupyter_cache.executors.utils import single_nb_execution
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 from tools import notebooks, site
@@ -172,7 +171,7 @@ def run_notebooks(root):
     """Run the notebooks that the execution cache does not hold, two at a time.
 
     Jupyter Book would run one after another. Those that measure times follow, each
-    alone. One that fails is left to Jupyter Book, which says where.
+    alone. One that fails, or warns, is left to Jupyter Book, which says where.
     """
     # Matplotlib says on stderr that it builds its font cache: not in a cell.
     import matplotlib.font_manager  # noqa: F401
@@ -210,7 +209,7 @@ def executed(paths, workers):
         tasks = {pool.submit(execute, path): path for path in paths}
         try:
             for task in as_completed(tasks):
-                if task.exception() is None and task.result() is not None:
+                if task.exception() is None:
                     yield tasks[task], task.result()
         except BaseException:
             # Else an interrupted build would wait for the notebooks to end.
@@ -227,11 +226,11 @@ def start_worker(threads):
 
 
 def execute(path):
-    """Return an executed notebook and its seconds; None where a cell failed."""
+    """Return an executed notebook and its seconds."""
     notebook = nbformat.read(path, as_version=4)
-    seconds = notebooks.SECONDS_PER_CELL
-    done = single_nb_execution(notebook, str(path.parent), seconds, allow_errors=False)
-    return None if done.err else (notebook, done.time)
+    start = time.perf_counter()
+    notebooks.execute(notebook, path)
+    return notebook, time.perf_counter() - start
 
 
 def run_jupyter_book(root, log):

@@ -66,6 +66,8 @@ def execute(notebook, path):
         timeout=SECONDS_PER_CELL,
         kernel_name=KERNEL["name"],
         coalesce_streams=True,
+        # Among a cell's metadata, they would make it another one for the build's cache.
+        record_timing=False,
         on_cell_execute=lambda cell, cell_index: begun.append(cell_index),
         resources={"metadata": {"path": str(path.parent)}},
     )

@@ -74,10 +74,9 @@ def before(*, assignment, student, notebooks, root):
     total = sum(points_of(nbformat.read(source, as_version=4)).values())
     known = _report.read(_report.report_path(root, assignment))
     for other in folder.parent.parent.glob(f"*/{assignment}/"):
-        names = [path.name for path in other.glob("*")]
         # A line that is there tells of a notebook that was.
-        if other.parent.name not in known and not any(map(_is_notebook, names)):
-            why = _refused(assignment, names)
+        if other.parent.name not in known and not any(other.glob("*.ipynb")):
+            why = _refused(assignment, [path.name for path in other.glob("*")])
             _report.note(root, assignment, other.parent.name, None, total, [why])
     remarks = []
     try:
@@ -92,16 +91,10 @@ def before(*, assignment, student, notebooks, root):
     _report.note(root, assignment, student, None, total, [why, *remarks])
 
 
-def _is_notebook(name):
-    return name.endswith(".ipynb")
-
-
 def _refused(assignment, names):
     shown = ", ".join(name[:80] for name in sorted(names))
-    return (
-        f"refused: there is no {assignment}.ipynb, "
-        f"{f'only {shown}' if names else 'the folder is empty'}"
-    )
+    there = f"only {shown}" if names else "the folder is empty"
+    return f"refused: there is no {assignment}.ipynb, {there}"
 
 
 def _take_out(folder):
@@ -174,7 +167,14 @@ class Judge(theirs.base.NbGraderPreprocessor):
         if refused:
             return Grading({test: refused for test, _ in work["tests"]})
         cells = _sets.runnable(nb)
-        [grading] = grade(work, [cells], read_key(root), name, user=self.student_user)
+        try:
+            key = read_key(root)
+            [grading] = grade(work, [cells], key, name, user=self.student_user)
+        except Exception:
+            # nbgrader leaves it where grading fails: a formgrader's server would hand
+            # it on to the notebooks that are opened next.
+            os.environ.pop("NBGRADER_EXECUTION", None)
+            raise
         return grading
 
 
