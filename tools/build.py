@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -453,4 +454,6 @@ def main():
 
 
 if __name__ == "__main__":
+    # Ended from outside as by Ctrl-C: the processes that run notebooks end with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())
