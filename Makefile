@@ -50,7 +50,7 @@ test: book  ## run all tests (builds the site first)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
 
 check-site: book  ## the browser tests in every light: dark, phone, keyboard, paper
-	$(BIN)/python -m pytest -n 2 tests/test_browser*.py --every-light
+	$(BIN)/python -m pytest -n 2 tests/browser --every-light
 
 lab: $(READY)  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab intro.ipynb

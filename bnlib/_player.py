@@ -5,7 +5,7 @@ import html
 import io
 import json
 
-from bnlib import _arrays
+from bnlib import _checks
 
 # Of the frames; 100 are one to a CSS pixel.
 _DOTS_PER_INCH = 130
@@ -104,8 +104,8 @@ class Player:
         if not isinstance(alt, str) or not alt.strip():
             raise ValueError("alt is empty: say what the film shows")
         for length in size:
-            _arrays.check_integer("a length of size", length, 1)
-        _arrays.check_positive("seconds", seconds)
+            _checks.check_integer("a length of size", length, 1)
+        _checks.check_positive("seconds", seconds)
         self._frames = [base64.b64encode(frame).decode() for frame in frames]
         self._captions, self._size, self._alt = list(captions), size, alt
         self._milliseconds = round(1000 * seconds)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 
 
 class Moments(NamedTuple):
@@ -59,7 +59,7 @@ class RayProblem:
 
     def ray(self, w):
         """Return the ray through w, the function ``scale -> f(scale w)``."""
-        _arrays.check_vector("w", w, self.u, self.dim)
+        _checks.check_vector("w", w, self.u, self.dim)
         with _arrays.silently():
             return self._ray(double(w))
 

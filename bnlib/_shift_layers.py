@@ -6,7 +6,7 @@ import math
 import torch
 from torch import nn
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 
@@ -136,9 +136,9 @@ class LpBatchNorm(nn.Module):
 
     def __init__(self, num_features, p, eps=1e-5, momentum=0.1):
         super().__init__()
-        _arrays.check_integer("num_features", num_features, 1)
-        _arrays.check_number("eps", eps, 0)
-        _arrays.check_number("momentum", momentum, 0, 1)
+        _checks.check_integer("num_features", num_features, 1)
+        _checks.check_number("eps", eps, 0)
+        _checks.check_number("momentum", momentum, 0, 1)
         if p not in (1, 2, math.inf):
             raise ValueError(f"p is {p!r}: give 1, 2 or inf")
         self.p, self.eps, self.momentum = p, eps, momentum
@@ -151,7 +151,7 @@ class LpBatchNorm(nn.Module):
         """Return the normalised values, shape (N, C) or (N, C, *spatial) as ``x``."""
         if x.ndim < 2:
             raise ValueError(f"x has shape {tuple(x.shape)}: give (N, C, *spatial)")
-        _arrays.check_features("x", x, len(self.weight))
+        _checks.check_features("x", x, len(self.weight))
         if self.training:
             mean, square = self._measure(x)
         else:
@@ -162,7 +162,7 @@ class LpBatchNorm(nn.Module):
 
     def _measure(self, x):
         """Mean and squared norm of each unit, also put into the running averages."""
-        _arrays.check_training_count("x", x, _arrays.averaged_axes(x, None))
+        _checks.check_training_count("x", x, _arrays.averaged_axes(x, None))
         values = x.movedim(1, -1).flatten(0, -2)
         mean = values.mean(dim=0)
         sizes = (values - mean).abs()

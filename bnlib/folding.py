@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 import bnlib.nn
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 
 #: What can be folded into, and the BatchNorm that takes what it gives.
 _FOLLOWED_BY = {
@@ -150,7 +150,7 @@ def fold_arrays(weight, bias, mean, var, gamma=None, beta=None, eps=1e-5):
     """
     optional = {"bias": bias, "gamma": gamma, "beta": beta}
     xp = _arrays.namespace(weight=weight, mean=mean, var=var, optional=optional)
-    _arrays.check_number("eps", eps, 0)
+    _checks.check_number("eps", eps, 0)
     _check_shapes(weight, {"mean": mean, "var": var, **optional})
     spread = _arrays.widen(var) + eps
     if bool(xp.any(spread <= 0)):

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from bnlib import _arrays, _batches, kernels
+from bnlib import _arrays, _batches, _checks, kernels
 from bnlib.kernels import _readable
 
 # Asked for often, and so by shorter ways.
@@ -100,7 +100,7 @@ def batch_norm(
             _check_writable("running_mean", running_mean)
             _check_writable("running_var", running_var)
     if activation is not None:
-        _arrays.check_activation(activation)
+        _checks.check_activation(activation)
     if not training and running_mean is None:
         raise ValueError(
             "running_mean and running_var are None and training is False: there "
@@ -121,7 +121,7 @@ def _normalise(name, input, vectors, training, momentum, eps, relu):
         nothing = torch.zeros((2, input.shape[1]), device=input.device)
         return _readable.batch_norm(input, *nothing, *vectors[2:], False, 0, 1, relu)
     if training and values == input.shape[1]:
-        _arrays.check_training_count("input", input, _arrays.averaged_axes(input, None))
+        _checks.check_training_count("input", input, _arrays.averaged_axes(input, None))
     backend = kernels.module(name)
     if name in ("readable", "native"):
         return backend.batch_norm(input, *vectors, training, momentum, eps, relu)
@@ -232,8 +232,8 @@ def _check(input, running_mean, running_var, weight, bias, momentum, eps):
             )
     if (running_mean is None) is not (running_var is None):
         raise ValueError("give both running_mean and running_var, or neither")
-    _arrays.check_number("momentum", momentum, 0, 1)
-    _arrays.check_number("eps", eps, 0)
+    _checks.check_number("momentum", momentum, 0, 1)
+    _checks.check_number("eps", eps, 0)
 
 
 def _check_writable(name, buffer):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from bnlib import _activations, _arrays, _sphere
+from bnlib import _activations, _checks, _sphere
 from bnlib.functional import batch_norm
 
 
@@ -153,7 +153,7 @@ def degree_shares(activation, batch_size=None, degrees=8):
     Chapter 07, "Gradient explosion".
     """
     function, batch_size = _checked(activation, batch_size)
-    _arrays.check_integer("degrees", degrees, 1)
+    _checks.check_integer("degrees", degrees, 1)
     highest = degrees if batch_size is None else None
     rule, expansion = _sphere.expand(function, batch_size, highest)
     shares = expansion.squares * (1 - expansion.pair)
@@ -193,8 +193,8 @@ def residual_growth(activation, batch_size=None, *, depth, variance=1.0):
     ----------
     Chapter 07, "Gradient explosion".
     """
-    _arrays.check_integer("depth", depth, 1)
-    _arrays.check_positive("variance", variance)
+    _checks.check_integer("depth", depth, 1)
+    _checks.check_positive("variance", variance)
     factor = growth_factor(activation, batch_size)
     q, c = fixed_point(activation, batch_size)
     # The variance of a unit, in units of what a layer adds to it.
@@ -266,8 +266,8 @@ def simulate_growth(
         raise TypeError("batch_size is None: give a simulation an integer")
     function, batch_size = _checked(activation, batch_size)
     for name, value, low in (("width", width, 2), ("depth", depth, 3)):
-        _arrays.check_integer(name, value, low)
-    _arrays.check_integer("seed", seed, 0)
+        _checks.check_integer(name, value, low)
+    _checks.check_integer("seed", seed, 0)
     generator = torch.Generator().manual_seed(int(seed))
     device = torch.device("cpu" if device is None else device)
 
@@ -359,7 +359,7 @@ def _checked(activation, batch_size):
     function = _activations.as_function(activation)
     if batch_size is None:
         return function, None
-    _arrays.check_integer("batch_size", batch_size, -np.inf)
+    _checks.check_integer("batch_size", batch_size, -np.inf)
     reasons = {
         1: "one value has no variance",
         2: "two normalised values are -1 and 1, and no gradient gets through",

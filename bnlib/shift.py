@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib._shift_layers import BatchNoise, LpBatchNorm, with_noise
 from bnlib.smoothness import _probes
 
@@ -94,7 +94,7 @@ def gradient_shift(network, loss, step, *, layers=None):
     Chapter 01, "Covariate shift"; Santurkar et al. 2018, definition 2.1.
     """
     if not callable(step):
-        _arrays.check_positive("step", step)
+        _checks.check_positive("step", step)
     copied = _probes.Differentiable(network, loss)
     groups = _layers(network, copied, layers)
     before = dict(zip(copied.parameters, copied.gradients(copied.start())))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 
 #: What each framework's momentum (or decay) multiplies: the old value or the batch's.
 _MOMENTUM_WEIGHS_BATCH = {
@@ -150,7 +150,7 @@ def _check_counts(counts):
     if not isinstance(numbers, list | tuple):
         raise TypeError(f"counts is {counts!r}: give a list or array of numbers")
     for index, number in enumerate(numbers):
-        _arrays.check_number(f"counts[{index}]", number, 0)
+        _checks.check_number(f"counts[{index}]", number, 0)
     return numbers
 
 
@@ -194,8 +194,8 @@ class RunningStatistics:
     """
 
     def __init__(self, num_features, momentum=0.1):
-        _arrays.check_integer("num_features", num_features, 1)
-        _arrays.check_momentum(momentum)
+        _checks.check_integer("num_features", num_features, 1)
+        _checks.check_momentum(momentum)
         self.num_features = num_features
         self.momentum = momentum
         self.num_batches = 0
@@ -210,13 +210,13 @@ class RunningStatistics:
         TypeError, ValueError
             If the batch does not fit; the statistics then stay as they were.
         """
-        _arrays.check_momentum(self.momentum)
+        _checks.check_momentum(self.momentum)
         first = self.num_batches == 0
         state = {"mean": None if first else self.mean}
         xp = _arrays.namespace(x=x, optional=state)
         axes = _arrays.averaged_axes(x, None)
-        _arrays.check_features("x", x, self.num_features)
-        _arrays.check_training_count("x", x, axes)
+        _checks.check_features("x", x, self.num_features)
+        _checks.check_training_count("x", x, axes)
         batch = batch_statistics(_arrays.detached(x))
         old_mean, old_var = (
             xp.asarray(old, dtype=batch.mean.dtype, device=compat.device(x))
@@ -317,6 +317,6 @@ def convert_momentum(value, source="keras", target="torch"):
                 f"{name} is {framework!r}: give one of "
                 f"{', '.join(_MOMENTUM_WEIGHS_BATCH)}"
             )
-    _arrays.check_number("value", value, 0, 1)
+    _checks.check_number("value", value, 0, 1)
     same = _MOMENTUM_WEIGHS_BATCH[source] is _MOMENTUM_WEIGHS_BATCH[target]
     return value if same else 1 - value

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 
 
 class Cache(NamedTuple):
@@ -88,9 +88,9 @@ def batch_norm_forward(x, gamma=None, beta=None, eps=1e-5, *, axes=None):
     Chapter 02, "The transform"; Ioffe and Szegedy 2015, algorithm 1.
     """
     xp = _arrays.namespace(x=x, optional={"gamma": gamma, "beta": beta})
-    _arrays.check_number("eps", eps, 0)
+    _checks.check_number("eps", eps, 0)
     axes = _arrays.averaged_axes(x, axes)
-    _arrays.check_training_count("x", x, axes)
+    _checks.check_training_count("x", x, axes)
     scale = _broadcast("gamma", gamma, x.shape, axes)
     shift = _broadcast("beta", beta, x.shape, axes)
     mean, deviations, var = _arrays.centre(x, axes)
@@ -253,7 +253,7 @@ def batch_norm_inference(x, mean, var, gamma=None, beta=None, eps=1e-5):
     xp = _arrays.namespace(
         x=x, mean=mean, var=var, optional={"gamma": gamma, "beta": beta}
     )
-    _arrays.check_number("eps", eps, 0)
+    _checks.check_number("eps", eps, 0)
     axes = _arrays.averaged_axes(x, None)
     mean = _broadcast("mean", mean, x.shape, axes)
     var = _broadcast("var", var, x.shape, axes)

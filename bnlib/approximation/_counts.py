@@ -4,7 +4,7 @@ from math import comb, gcd
 
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _checks
 
 
 def interpolation_bound(curvatures, cells):
@@ -36,7 +36,7 @@ def interpolation_bound(curvatures, cells):
     ----------
     Chapter 12, its theorem on multilinear interpolation.
     """
-    _arrays.check_integer("cells", cells, 1)
+    _checks.check_integer("cells", cells, 1)
     curvatures = np.asarray(curvatures, dtype=np.float64)
     if curvatures.ndim != 1 or not curvatures.size:
         raise ValueError(f"curvatures have shape {curvatures.shape}: give a vector")
@@ -78,9 +78,9 @@ def propagation_bound(error, factor, depth):
     ----------
     Chapter 12, its theorem on the propagation of errors.
     """
-    _arrays.check_number("error", error, 0)
-    _arrays.check_number("factor", factor, 0)
-    _arrays.check_integer("depth", depth, 1)
+    _checks.check_number("error", error, 0)
+    _checks.check_number("factor", factor, 0)
+    _checks.check_integer("depth", depth, 1)
     return float(error * sum(factor**j for j in range(depth)))
 
 
@@ -107,8 +107,8 @@ def shallow_parameters(units, inputs):
     >>> shallow_parameters(units=10, inputs=8)
     100
     """
-    _arrays.check_integer("units", units, 1)
-    _arrays.check_integer("inputs", inputs, 1)
+    _checks.check_integer("units", units, 1)
+    _checks.check_integer("inputs", inputs, 1)
     return (inputs + 2) * units
 
 
@@ -139,14 +139,14 @@ def tree_parameters(units, inputs, arity=2):
     >>> tree_parameters(units=5, inputs=8)
     140
     """
-    _arrays.check_integer("units", units, 1)
+    _checks.check_integer("units", units, 1)
     return shallow_parameters(units, arity) * sum(level_counts(inputs, arity))
 
 
 def level_counts(inputs, arity):
     """Return how many nodes a tree over so many inputs has, lowest level first."""
-    _arrays.check_integer("inputs", inputs, 2)
-    _arrays.check_integer("arity", arity, 2)
+    _checks.check_integer("inputs", inputs, 2)
+    _checks.check_integer("arity", arity, 2)
     counts, left = [], int(inputs)
     while left % arity == 0:
         left //= arity
@@ -184,8 +184,8 @@ def polynomial_units(degree, inputs):
     ----------
     Mhaskar 1996; chapter 12, its theorem on shallow networks.
     """
-    _arrays.check_integer("degree", degree, 0)
-    _arrays.check_integer("inputs", inputs, 1)
+    _checks.check_integer("degree", degree, 0)
+    _checks.check_integer("inputs", inputs, 1)
     return (degree + 1) * comb(inputs - 1 + degree, degree)
 
 
@@ -216,8 +216,8 @@ def necklaces(length, beads):
     >>> necklaces(length=4, beads=2)
     6
     """
-    _arrays.check_integer("length", length, 1)
-    _arrays.check_integer("beads", beads, 1)
+    _checks.check_integer("length", length, 1)
+    _checks.check_integer("beads", beads, 1)
     return sum(int(beads) ** gcd(shift, length) for shift in range(length)) // length
 
 

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
-from bnlib import _arrays
+from bnlib import _checks
 from bnlib.approximation._trees import Tree, check_points
 
 #: More values on a grid than this, 80 MB of float64, are refused.
@@ -90,8 +90,8 @@ def interpolate(function, arity, cells):
     ----------
     Chapter 12, its theorem on multilinear interpolation.
     """
-    _arrays.check_integer("arity", arity, 1)
-    _arrays.check_integer("cells", cells, 1)
+    _checks.check_integer("arity", arity, 1)
+    _checks.check_integer("cells", cells, 1)
     if (cells + 1) ** arity > MOST_VALUES:
         raise ValueError(
             f"a grid of {cells} cells an axis in {arity} variables has "

@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import minimize
 from torch import nn
 
-from bnlib import _arrays
+from bnlib import _checks
 from bnlib.approximation._counts import level_counts, polynomial_units
 
 
@@ -87,8 +87,8 @@ def polynomial_layer(polynomial, derivatives, *, point, step, rng):
         raise ValueError(
             f"derivatives are {derivatives}: give a point where none is 0, all finite"
         )
-    _arrays.check_positive("step", step)
-    _arrays.check_number("point", point, -np.inf)
+    _checks.check_positive("step", step)
+    _checks.check_number("point", point, -np.inf)
     count = polynomial_units(degree, n) // (degree + 1)
     directions = rng.standard_normal((count, n))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -118,9 +118,9 @@ def _checked_degree(polynomial):
             "length, at least 1"
         )
     for exponents, coefficient in polynomial.items():
-        _arrays.check_number("a coefficient", coefficient, -np.inf)
+        _checks.check_number("a coefficient", coefficient, -np.inf)
         for exponent in exponents:
-            _arrays.check_integer("an exponent", exponent, 0)
+            _checks.check_integer("an exponent", exponent, 0)
     return len(next(iter(polynomial))), max(map(sum, polynomial))
 
 
@@ -175,7 +175,7 @@ class TreeNetwork(nn.Module):
 
     def __init__(self, inputs, units, arity=2, *, shared=False, generator):
         super().__init__()
-        _arrays.check_integer("units", units, 1)
+        _checks.check_integer("units", units, 1)
         self.counts, self.arity = level_counts(inputs, arity), int(arity)
         nodes = 1 if shared else sum(self.counts)
 
@@ -244,7 +244,7 @@ def fit(network, x, y, *, steps):
     >>> fit(network, x, torch.sin(3 * x[:, 0]), steps=200) < 0.01
     True
     """
-    _arrays.check_integer("steps", steps, 1)
+    _checks.check_integer("steps", steps, 1)
     for name, tensor in (("x", x), ("y", y)):
         if not torch.is_tensor(tensor) or tensor.dtype != torch.float64:
             raise TypeError(f"{name} must be a float64 tensor")

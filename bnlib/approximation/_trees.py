@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 
 # How far rounding may carry a value out of [-1, 1].
 _ROUNDING = 1e-9
@@ -58,7 +58,7 @@ class Cosine:
 
     def __post_init__(self):
         for name in ("amplitude", "phase"):
-            _arrays.check_number(name, getattr(self, name), -np.inf)
+            _checks.check_number(name, getattr(self, name), -np.inf)
         frequencies = np.asarray(self.frequencies, dtype=np.float64)
         if frequencies.ndim != 1 or not frequencies.size:
             raise ValueError(f"frequencies are {self.frequencies!r}: give a vector")
@@ -87,7 +87,7 @@ class Cosine:
         The function itself counts as a derivative of order 0. The bound is the sum
         itself if every sine and cosine reaches 1 on the cube.
         """
-        _arrays.check_integer("order", order, 0)
+        _checks.check_integer("order", order, 0)
         sizes = np.abs(self.frequencies)
         kinds = product(range(order + 1), repeat=len(sizes))
         total = sum(np.prod(sizes**kind) for kind in kinds if sum(kind) <= order)
@@ -124,8 +124,8 @@ def draw_constituent(rng, arity=2, *, order=2, norm=1.0):
     >>> round(h.sobolev_norm(2), 12)
     1.0
     """
-    _arrays.check_integer("arity", arity, 1)
-    _arrays.check_positive("norm", norm)
+    _checks.check_integer("arity", arity, 1)
+    _checks.check_positive("norm", norm)
     draft = Cosine(1.0, rng.standard_normal(arity), rng.uniform(0, 2 * np.pi))
     return Cosine(norm / draft.sobolev_norm(order), draft.frequencies, draft.phase)
 
@@ -156,8 +156,8 @@ def draw_wave(rng, arity=2, *, frequency=2.0):
     >>> round(float(np.linalg.norm(h.frequencies)), 12)
     3.0
     """
-    _arrays.check_integer("arity", arity, 1)
-    _arrays.check_positive("frequency", frequency)
+    _checks.check_integer("arity", arity, 1)
+    _checks.check_positive("frequency", frequency)
     direction = rng.standard_normal(arity)
     direction *= frequency / np.linalg.norm(direction)
     return Cosine(1.0, direction, rng.uniform(0, 2 * np.pi))
@@ -201,7 +201,7 @@ class Tree:
     """
 
     def __init__(self, levels, arity=2):
-        _arrays.check_integer("arity", arity, 1)
+        _checks.check_integer("arity", arity, 1)
         try:
             self.levels = tuple(tuple(level) for level in levels)
         except TypeError:
@@ -266,8 +266,8 @@ def draw_tree(rng, depth, arity=2, *, draw=draw_constituent, shared=False):
     >>> tree.inputs, len(tree.nodes)
     (8, 7)
     """
-    _arrays.check_integer("depth", depth, 1)
-    _arrays.check_integer("arity", arity, 1)
+    _checks.check_integer("depth", depth, 1)
+    _checks.check_integer("arity", arity, 1)
     one = draw(rng, arity) if shared else None
     counts = [arity**height for height in reversed(range(depth))]
     return Tree([[one or draw(rng, arity) for _ in range(n)] for n in counts], arity)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import array_api_compat as compat
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 
 RELATIONS = ("==", "<=", ">=")
 
@@ -51,9 +51,9 @@ class Check:
             raise ValueError(
                 f"relation is {self.relation!r}: give one of {', '.join(RELATIONS)}"
             )
-        _arrays.check_number("allowed", self.allowed, 0)
+        _checks.check_number("allowed", self.allowed, 0)
         if self.scale is not None:
-            _arrays.check_number("scale", self.scale, 0)
+            _checks.check_number("scale", self.scale, 0)
             if self.scale == 0:
                 raise ValueError("scale is 0: give a number above 0, or None")
         for name in ("left", "right"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _checks
 from bnlib.claims.check import Check
 
 KINDS = ("definition", "theorem", "algorithm", "empirical", "remark")
@@ -104,7 +104,7 @@ class Claim:
         return inspect.getsource(self._function(role))
 
     def _generator(self, seed):
-        _arrays.check_integer("seed", seed, 0)
+        _checks.check_integer("seed", seed, 0)
         return np.random.default_rng([int(seed), zlib.crc32(self.id.encode())])
 
     def _run(self, role, *arguments):

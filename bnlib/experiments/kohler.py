@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from bnlib import _arrays, optim
+from bnlib import _checks, optim
 from bnlib.decoupling import LeastSquares
 from bnlib.experiments._registry import experiment
 from bnlib.halfspaces import FiniteHalfspace, GaussianHalfspace
@@ -38,8 +38,8 @@ def kept_steps(steps, points):
     >>> kept_steps(steps=100, points=6).tolist()
     [0, 2, 5, 15, 39, 100]
     """
-    _arrays.check_integer("steps", steps, 0)
-    _arrays.check_integer("points", points, 2)
+    _checks.check_integer("steps", steps, 0)
+    _checks.check_integer("points", points, 2)
     return np.unique(np.geomspace(1, steps + 1, points).round().astype(int)) - 1
 
 
@@ -55,7 +55,7 @@ def _curve(values, kept):
 
 def _root(rng, dimension, condition):
     """Draw a root of S: eigenvectors at random, eigenvalues at equal ratios up to 1."""
-    _arrays.check_integer("dimension", dimension, 2)
+    _checks.check_integer("dimension", dimension, 2)
     if not condition > 1:
         raise ValueError(f"condition is {condition}: give a number above 1")
     basis = np.linalg.qr(rng.standard_normal((dimension, dimension)))[0]
@@ -79,7 +79,7 @@ def _shares(problem, trace):
 
 def _both_descents(problem, rng, steps, points):
     """Descend from one random start, with and without BN; compare with the bound."""
-    _arrays.check_integer("steps", steps, 1)
+    _checks.check_integer("steps", steps, 1)
     kept = kept_steps(steps, points)
     start = rng.standard_normal(problem.dim)
     log_factor = 2 * np.log1p(-problem.mu / problem.L)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from bnlib import _arrays
+from bnlib import _checks
 from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import checkpoints, generators, perceptron, rounded
 from bnlib.networks import estimate_block_norms, linear_layers
@@ -84,9 +84,9 @@ def _nothing(later):
 
 
 def _check(learning_rate, **sizes):
-    _arrays.check_positive("learning_rate", learning_rate)
+    _checks.check_positive("learning_rate", learning_rate)
     for name, size in sizes.items():
-        _arrays.check_integer(name, size, 2 if name in ("looks", "samples") else 1)
+        _checks.check_integer(name, size, 2 if name in ("looks", "samples") else 1)
 
 
 def _lengths(network, gradients, central):

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from bnlib import _arrays
+from bnlib import _checks
 from bnlib.approximation import TreeNetwork, fit, shallow_parameters, tree_parameters
 from bnlib.approximation._counts import level_counts
 from bnlib.experiments._registry import experiment
@@ -142,8 +142,8 @@ def poggio_approximation(context, arm, inputs, parameters, frequency, points, st
     leave everything else as it is. The error is the root mean square on new points, as
     a share of the function's deviation.
     """
-    _arrays.check_positive("frequency", frequency)
-    _arrays.check_integer("points", points, 1)
+    _checks.check_positive("frequency", frequency)
+    _checks.check_integer("points", points, 1)
     if parameters < tree_parameters(1, inputs):
         raise ValueError(
             f"parameters is {parameters}: a tree over {inputs} inputs takes at least "
@@ -259,8 +259,8 @@ def poggio_digits(context, arm, examples, learning_rate, steps):
         raise ValueError(
             f"examples is {examples}: give a number from 1 to {len(digits.x_train)}"
         )
-    _arrays.check_positive("learning_rate", learning_rate)
-    _arrays.check_integer("steps", steps, 0)
+    _checks.check_positive("learning_rate", learning_rate)
+    _checks.check_integer("steps", steps, 0)
     weights, order = generators(context, 2)
     x_train, y_train, x_test, y_test = split_on(context.device, *_pixels(digits))
     places = torch.randperm(64, generator=order).to(context.device)

@@ -2,7 +2,7 @@
 
 import array_api_compat as compat
 
-from bnlib import _arrays
+from bnlib import _checks
 
 
 def check_finite(name, array):
@@ -18,5 +18,5 @@ def zeta_of(loss):
             "the loss does not say zeta, the largest |d2|: give it that attribute, or "
             "give the optimiser its step"
         )
-    _arrays.check_positive("loss.zeta", zeta)
+    _checks.check_positive("loss.zeta", zeta)
     return zeta

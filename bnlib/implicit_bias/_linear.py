@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.integrate import DOP853
 
-from bnlib import _arrays
-from bnlib.implicit_bias import _checks, _margins, _norms
+from bnlib import _checks
+from bnlib.implicit_bias import _arguments, _margins, _norms
 from bnlib.implicit_bias._coordinates import COORDINATES
 from bnlib.implicit_bias._integrate import (
     MOST_EVALUATIONS,
@@ -117,11 +117,11 @@ def linear_flow(
     ----------
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
-    rows = _checks.array("rows", rows, 2)
-    start = _checks.weights_of(rows, start, "start", ndim=1)
-    log_times = _checks.increasing("log_times", log_times)
-    _checks.method(method)
-    _arrays.check_integer("max_evaluations", max_evaluations, 1)
+    rows = _arguments.array("rows", rows, 2)
+    start = _arguments.weights_of(rows, start, "start", ndim=1)
+    log_times = _arguments.increasing("log_times", log_times)
+    _arguments.method(method)
+    _checks.check_integer("max_evaluations", max_evaluations, 1)
     _margins.max_margin(rows)  # raises where nothing separates the rows
     if method == "wn" and not start.any():
         raise ValueError("start is zero: weight normalization needs a direction")
@@ -185,14 +185,14 @@ def one_sample_flow(
     ----------
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
-    _arrays.check_positive("size", size)
-    _arrays.check_positive("length", length)
-    _arrays.check_positive("angle", angle)
+    _checks.check_positive("size", size)
+    _checks.check_positive("length", length)
+    _checks.check_positive("angle", angle)
     if not angle < math.pi:
         raise ValueError(f"angle is {angle}: give an angle below pi")
-    log_times = _checks.increasing("log_times", log_times)
-    _checks.method(method)
-    _arrays.check_integer("max_evaluations", max_evaluations, 1)
+    log_times = _arguments.increasing("log_times", log_times)
+    _arguments.method(method)
+    _checks.check_integer("max_evaluations", max_evaluations, 1)
     power = 1 if method == "wn" else -1
 
     def system(state):
@@ -250,10 +250,10 @@ def deep_growth(depth, margin, log_times, length=1.0):
     ----------
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
-    _arrays.check_integer("depth", depth, 1)
-    _arrays.check_positive("margin", margin)
-    _arrays.check_positive("length", length)
-    log_times = _checks.increasing("log_times", log_times)
+    _checks.check_integer("depth", depth, 1)
+    _checks.check_positive("margin", margin)
+    _checks.check_positive("length", length)
+    log_times = _arguments.increasing("log_times", log_times)
 
     def system(state):
         return -margin * state[0], depth * margin * state ** (2 - 2 / depth)

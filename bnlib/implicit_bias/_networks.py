@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.integrate import DOP853
 
-from bnlib import _arrays
-from bnlib.implicit_bias import _checks, _norms
+from bnlib import _checks
+from bnlib.implicit_bias import _arguments, _norms
 from bnlib.implicit_bias._coordinates import COORDINATES
 from bnlib.implicit_bias._integrate import MOST_EVALUATIONS, follow_descent
 from bnlib.implicit_bias._margins import log_sum
@@ -80,7 +80,7 @@ def gaussian_weights(widths, seed):
     if len(widths) < 2:
         raise ValueError(f"widths is {widths}: give at least those of input and output")
     for width in widths:
-        _arrays.check_integer("a width", width, 1)
+        _checks.check_integer("a width", width, 1)
     rng = np.random.default_rng(seed)
     return [
         rng.standard_normal((fan_out, fan_in)) * np.sqrt(2 / fan_in)
@@ -148,7 +148,7 @@ def relu_net_gradients(weights, X, upstream):
     Chapter 11, "Weight normalization".
     """
     weights, X = _network(weights, X)
-    upstream = _checks.array("upstream", upstream, 1)
+    upstream = _arguments.array("upstream", upstream, 1)
     if len(upstream) != len(X):
         raise ValueError(f"upstream has {len(upstream)} entries for {len(X)} rows of X")
     _, inputs = _forward(weights, X)
@@ -219,7 +219,7 @@ def layer_lengths(weights, p=2):
     ----------
     Chapter 11, "Weight normalization".
     """
-    _checks.exponent(p)
+    _arguments.exponent(p)
     layers = _layers(weights)
     return np.array([_norms.lengths(layer.ravel(), p) for layer in layers])
 
@@ -250,7 +250,7 @@ def layer_directions(weights, p=2):
     ----------
     Chapter 11, "Weight normalization".
     """
-    _checks.exponent(p)
+    _arguments.exponent(p)
     layers = _nonzero(_layers(weights))
     return [_norms.directions(W.ravel(), p).reshape(W.shape) for W in layers]
 
@@ -299,12 +299,12 @@ def network_flow(
     ----------
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
-    X, y = _checks.examples(X, y)
+    X, y = _arguments.examples(X, y)
     weights, X = _network(weights, X)
     _nonzero(weights)
-    log_times = _checks.increasing("log_times", log_times)
-    _checks.method(method)
-    _arrays.check_integer("max_evaluations", max_evaluations, 1)
+    log_times = _arguments.increasing("log_times", log_times)
+    _arguments.method(method)
+    _checks.check_integer("max_evaluations", max_evaluations, 1)
 
     def log_loss(layers):
         outputs, inputs = _forward(layers, X)
@@ -325,7 +325,7 @@ def network_flow(
 
 def _layers(weights):
     """Return the layers as arrays of two axes."""
-    layers = [_checks.array(f"weights[{k}]", W, 2) for k, W in enumerate(weights)]
+    layers = [_arguments.array(f"weights[{k}]", W, 2) for k, W in enumerate(weights)]
     if not layers:
         raise ValueError("weights is empty: give at least one layer")
     return layers
@@ -333,7 +333,7 @@ def _layers(weights):
 
 def _network(weights, X):
     """Return layers and examples that fit each other."""
-    layers, X = _layers(weights), _checks.array("X", X, 2)
+    layers, X = _layers(weights), _arguments.array("X", X, 2)
     width = X.shape[1]
     for k, W in enumerate(layers):
         if W.shape[1] != width:

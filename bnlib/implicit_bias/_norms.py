@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnlib import _arrays
-from bnlib.implicit_bias import _checks
+from bnlib import _checks
+from bnlib.implicit_bias import _arguments
 from bnlib.implicit_bias._integrate import MOST_EVALUATIONS, integrate
 
 
@@ -37,8 +37,8 @@ def directions(w, p=2):
 
 
 def _point(name, V, p):
-    _checks.exponent(p)
-    V = _checks.array(name, V)
+    _arguments.exponent(p)
+    V = _arguments.array(name, V)
     if not V.any():
         raise ValueError(f"{name} is zero: its norm has no gradient there")
     return V
@@ -103,7 +103,7 @@ def tangent_projection(V, g, p=2):
     ----------
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
-    V, g = _point("V", V, p), _checks.array("g", g)
+    V, g = _point("V", V, p), _arguments.array("g", g)
     if g.shape != V.shape:
         raise ValueError(f"V has shape {V.shape} and g {g.shape}: give equal ones")
     return _projected(V, g, p)
@@ -155,9 +155,9 @@ def tangent_flow(force, start, times, p=2, *, max_evaluations=MOST_EVALUATIONS):
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
     start = _point("start", start, p)
-    times = _checks.increasing("times", times)
-    _arrays.check_number("times[0]", float(times[0]), 0)
-    _arrays.check_integer("max_evaluations", max_evaluations, 1)
+    times = _arguments.increasing("times", times)
+    _checks.check_number("times[0]", float(times[0]), 0)
+    _checks.check_integer("max_evaluations", max_evaluations, 1)
 
     tangent_projection(start, force(start), p)  # for its checks of the force
 

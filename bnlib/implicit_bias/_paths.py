@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
-from bnlib import _arrays
-from bnlib.implicit_bias import _checks
+from bnlib import _checks
+from bnlib.implicit_bias import _arguments
 from bnlib.implicit_bias._margins import log_sum, max_margin
 
 # By how much a length may grow from one solve to the next.
@@ -56,9 +56,9 @@ def constrained_path(rows, lengths):
     Rosset, Zhu and Hastie 2004, "Margin maximizing loss functions"; chapter 11,
     "Weight normalization".
     """
-    rows = _checks.array("rows", rows, 2)
-    lengths = _checks.increasing("lengths", lengths)
-    _arrays.check_positive("lengths[0]", float(lengths[0]))
+    rows = _arguments.array("rows", rows, 2)
+    lengths = _arguments.increasing("lengths", lengths)
+    _checks.check_positive("lengths[0]", float(lengths[0]))
     max_margin(rows)  # raises where nothing separates the rows
     # Short vectors: the least loss lies along the mean row.
     mean = rows.mean(axis=0)
@@ -130,9 +130,9 @@ def coordinate_descent(rows, steps, rate=1.0):
     Telgarsky 2013, "Margins, shrinkage, and boosting"; chapter 11, "Weight
     normalization".
     """
-    rows = _checks.array("rows", rows, 2)
-    _arrays.check_integer("steps", steps, 0)
-    _arrays.check_positive("rate", rate)
+    rows = _arguments.array("rows", rows, 2)
+    _checks.check_integer("steps", steps, 0)
+    _checks.check_positive("rate", rate)
     largest = np.abs(rows).max()
     if largest == 0:
         raise ValueError("rows are all zero: there is nothing to descend on")

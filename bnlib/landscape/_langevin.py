@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.landscape._checks import numpy_array
 
 
@@ -97,9 +97,9 @@ def langevin(problem, start, *, temperature, step, steps, rng, adjust=True, ever
     Roberts and Tweedie 1996; chapter 13, "Langevin dynamics".
     """
     here, temperatures = _checked(problem, start, temperature, rng)
-    _arrays.check_positive("step", step)
-    _arrays.check_integer("steps", steps, 1)
-    _arrays.check_integer("every", every, 1)
+    _checks.check_positive("step", step)
+    _checks.check_integer("steps", steps, 1)
+    _checks.check_integer("every", every, 1)
     move = _Move(problem, temperatures, step, rng, adjust)
     state = move.start(here)
     taken = np.zeros(len(here))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from bnlib import _arrays
+from bnlib import _checks
 
 KINDS = ("flat", "quartic")
 # Boltzmann weights below e^-TAIL change no digit of a mass.
@@ -67,10 +67,10 @@ class Wells:
     def __post_init__(self):
         if self.kind not in KINDS:
             raise ValueError(f"kind is {self.kind!r}: give one of {', '.join(KINDS)}")
-        _arrays.check_integer("k", self.k, 1)
-        _arrays.check_positive("stiffness", self.stiffness)
-        _arrays.check_positive("barrier", self.barrier)
-        _arrays.check_number("lift", self.lift, 0, self.barrier)
+        _checks.check_integer("k", self.k, 1)
+        _checks.check_positive("stiffness", self.stiffness)
+        _checks.check_positive("barrier", self.barrier)
+        _checks.check_number("lift", self.lift, 0, self.barrier)
 
     @property
     def dim(self):
@@ -115,7 +115,7 @@ class Wells:
         -------
         tuple of float
         """
-        _arrays.check_positive("temperature", temperature)
+        _checks.check_positive("temperature", temperature)
         return self._log_mass(temperature, -1), self._log_mass(temperature, 1)
 
     def log_ratio(self, temperature):

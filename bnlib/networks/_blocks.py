@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.networks._layers import checked_layers, in_coordinates, parameter_of
 from bnlib.smoothness._probes import Differentiable
 from bnlib.smoothness._spectra import MOST_PARAMETERS
@@ -285,8 +285,8 @@ def estimate_block_norms(
     ----------
     Chapter 10, "GDNP on networks".
     """
-    _arrays.check_integer("samples", samples, 2)
-    _arrays.check_integer("seed", seed, 0)
+    _checks.check_integer("samples", samples, 2)
+    _checks.check_integer("seed", seed, 0)
     blocks = _Blocks(network, loss, layer, others, coordinates)
     rng = np.random.default_rng(seed)
     draws = []

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.halfspaces import FiniteHalfspace, GaussianHalfspace
 from bnlib.networks import _one_hidden_activations
 from bnlib.networks._one_hidden_plane import Plane, plane_means
@@ -112,7 +112,7 @@ class _Layer:
             of S^-1 u, its step is one of gradient descent on rho for Gaussian z.
         """
         W = self._checked(W)
-        _arrays.check_integer("index", index, 0)
+        _checks.check_integer("index", index, 0)
         if index >= self.units:
             raise ValueError(f"index is {index}: the units are 0 to {self.units - 1}")
         self._check_line()

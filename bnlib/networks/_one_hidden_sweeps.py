@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _checks
 from bnlib.optim import gdnp
 
 # A line search stalls where the direction is already the best to rounding.
@@ -100,8 +100,8 @@ def gdnp_sweeps(layer, W0, *, sweeps=1, tol=0.0, **options):
     Kohler et al. 2019, algorithm 2; chapter 10, "What a sweep reaches".
     """
     W0 = layer._checked(W0)
-    _arrays.check_integer("sweeps", sweeps, 0)
-    _arrays.check_number("tol", tol, 0)
+    _checks.check_integer("sweeps", sweeps, 0)
+    _checks.check_number("tol", tol, 0)
     for i, row in enumerate(W0):
         if not np.isfinite(row).all() or not row.any():
             raise ValueError(f"W0[{i}] is {row}: give a finite direction other than 0")

@@ -5,7 +5,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from bnlib import _arrays
+from bnlib import _checks
 from bnlib.nn import BatchNorm1d
 
 
@@ -45,7 +45,7 @@ def mlp(widths, *, batch_norm, generator, dtype=torch.float32):
     if len(widths) < 2:
         raise ValueError(f"widths is {widths!r}: give inputs and outputs at least")
     for width in widths:
-        _arrays.check_integer("a width", width, 1)
+        _checks.check_integer("a width", width, 1)
     layers = []
     for inputs, outputs in pairwise(widths):
         # torch's own initial weights would advance its global generator.
@@ -100,9 +100,9 @@ def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, genera
     ----------
     Chapter 02, "The transform".
     """
-    _arrays.check_positive("learning_rate", learning_rate)
-    _arrays.check_integer("epochs", epochs, 1)
-    _arrays.check_integer("batch_size", batch_size, 1)
+    _checks.check_positive("learning_rate", learning_rate)
+    _checks.check_integer("epochs", epochs, 1)
+    _checks.check_integer("batch_size", batch_size, 1)
     if batch_size > len(x):
         raise ValueError(f"batch_size is {batch_size}: give at most {len(x)}, the rows")
     network.train()

@@ -5,7 +5,7 @@ import contextlib
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from bnlib import _arrays, _batches
+from bnlib import _arrays, _batches, _checks
 from bnlib.nn._layers import recomputes
 from bnlib.nn._sync import is_shared
 from bnlib.statistics import (
@@ -116,7 +116,7 @@ def _uses_batch(layer):
 
 def _check_layer(layer, name):
     """Raise unless the layer is one whose statistics can be lent."""
-    _arrays.check_momentum(layer.momentum)
+    _checks.check_momentum(layer.momentum)
     shares = layer.training and isinstance(layer, torch.nn.SyncBatchNorm)
     if shares and is_shared(layer.process_group):
         raise ValueError(
@@ -156,7 +156,7 @@ class _Lent:
 
     def forward(self, input, mask=None):
         self.layer._check_input_dim(input)
-        _arrays.check_features("input", input, self.layer.num_features)
+        _checks.check_features("input", input, self.layer.num_features)
         self.calls += not recomputes()
         if self.calls > 1:
             raise ValueError(f"layer {self.name!r} runs twice in one forward pass")

@@ -2,7 +2,7 @@
 
 import torch
 
-from bnlib import _arrays
+from bnlib import _checks
 from bnlib.functional import batch_norm
 from bnlib.statistics import averaging_share
 
@@ -27,10 +27,10 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
         activation=None,
         **bias,
     ):
-        _arrays.check_integer("num_features", num_features, 1)
-        _arrays.check_number("eps", eps, 0)
-        _arrays.check_momentum(momentum)
-        _arrays.check_activation(activation)
+        _checks.check_integer("num_features", num_features, 1)
+        _checks.check_number("eps", eps, 0)
+        _checks.check_momentum(momentum)
+        _checks.check_activation(activation)
         super().__init__(
             num_features,
             eps,
@@ -48,8 +48,8 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
         if not isinstance(input, torch.Tensor):
             raise TypeError(f"input is a {type(input).__name__}: give a torch tensor")
         self._check_input_dim(input)
-        _arrays.check_features("input", input, self.num_features)
-        _arrays.check_momentum(self.momentum)
+        _checks.check_features("input", input, self.num_features)
+        _checks.check_momentum(self.momentum)
         updates = self.training and self.track_running_stats
         updates = updates and not (self.frozen_statistics or recomputes())
         without = self.running_mean is self.running_var is None

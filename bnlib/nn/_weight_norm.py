@@ -3,7 +3,7 @@
 import torch
 from torch.nn.utils import parametrize
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 
 
 class _WeightNorm(torch.nn.Module):
@@ -104,7 +104,7 @@ def weight_norm(module, name="weight", dim=0):
     if weight.numel() == 0:
         raise ValueError(f"{name} has shape {tuple(weight.shape)}: it has no entries")
     if dim is not None:
-        _arrays.check_integer("dim", dim, -weight.ndim)
+        _checks.check_integer("dim", dim, -weight.ndim)
         if dim >= weight.ndim:
             raise ValueError(
                 f"dim is {dim} for a {name} of shape {tuple(weight.shape)}: give one "

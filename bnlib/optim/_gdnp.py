@@ -5,7 +5,7 @@ Kohler et al. 2019, algorithm 1, with the step of chapter 09.
 
 import math
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.optim import _length
 from bnlib.optim._problem import (
     check_aligned,
@@ -99,7 +99,7 @@ def gdnp(
     w = check_run(problem, w0, steps, tol, callback)
     _check_choice("step", step, ("paper", "line_search"))
     _check_choice("length", length, ("bisection", "newton", "gradient"))
-    _arrays.check_integer("bisection_steps", bisection_steps, 0)
+    _checks.check_integer("bisection_steps", bisection_steps, 0)
     if length == "gradient" and bracket is not None:
         raise ValueError('length="gradient" takes no bracket')
     _length.check_bracket(bracket)

@@ -4,7 +4,7 @@ import array_api_compat as compat
 import numpy as np
 from scipy.optimize import minimize
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.optim._problem import check_run, ray_of
 from bnlib.optim._trace import Recorder
 
@@ -44,7 +44,7 @@ def lbfgs(problem, w0, *, steps, tol=0.0, callback=None, memory=10):
     Liu and Nocedal 1989; Byrd, Lu, Nocedal and Zhu 1995.
     """
     w = check_run(problem, w0, steps, tol, callback)
-    _arrays.check_integer("memory", memory, 1)
+    _checks.check_integer("memory", memory, 1)
     recorder = Recorder(tol, callback)
     with _arrays.silently():
         oracle = _Oracle(problem, w)

@@ -2,7 +2,7 @@
 
 import math
 
-from bnlib import _arrays
+from bnlib import _checks
 
 # Lengths are in units of the spread of z.w, so that this is as good as endless.
 _LONGEST = 1e8
@@ -57,7 +57,7 @@ def check_bracket(bracket):
     if not isinstance(bracket, tuple | list) or len(bracket) != 2:
         raise TypeError(f"bracket is {bracket!r}: give a pair (a, b), a below b")
     for number in bracket:
-        _arrays.check_number("bracket's end", number, -math.inf)
+        _checks.check_number("bracket's end", number, -math.inf)
     if not bracket[0] < bracket[1]:
         raise ValueError(f"bracket is {bracket!r}: give a pair (a, b), a below b")
 

@@ -3,7 +3,7 @@
 import math
 from typing import Protocol
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib._rays import double
 
 _SHORTEST = 1e-290
@@ -171,11 +171,11 @@ def check_run(problem, w0, steps, tol, callback):
         )
     xp = _arrays.namespace(w0=w0)
     like = getattr(problem, "u", getattr(problem, "S", w0))
-    _arrays.check_vector("w0", w0, like, problem.dim)
+    _checks.check_vector("w0", w0, like, problem.dim)
     if not bool(xp.all(xp.isfinite(w0))):
         raise ValueError("w0 has values that are not finite")
-    _arrays.check_integer("steps", steps, 0)
-    _arrays.check_number("tol", tol, 0)
+    _checks.check_integer("steps", steps, 0)
+    _checks.check_number("tol", tol, 0)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback is {callback!r}: give a function")
     return double(w0) + 0
@@ -185,7 +185,7 @@ def check_step(problem, lr, name="lr"):
     """Return the step of that name, or the safe one if it is None."""
     if lr is None:
         return 1 / problem.gradient_lipschitz
-    _arrays.check_positive(name, lr)
+    _checks.check_positive(name, lr)
     return lr
 
 
@@ -218,6 +218,6 @@ def check_aligned(problem, ray):
 
 def check_length(g0):
     """Raise unless g0 is a finite number other than 0."""
-    _arrays.check_number("g0", g0, -math.inf)
+    _checks.check_number("g0", g0, -math.inf)
     if g0 == 0:
         raise ValueError("g0 is 0: a vector of length 0 has no direction")

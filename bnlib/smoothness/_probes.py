@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.smoothness._identities import gradient_terms
 from bnlib.transform import batch_norm_forward
 
@@ -181,7 +181,7 @@ def _checked_steps(steps):
     if not given:
         raise ValueError("steps is empty: give at least one")
     for step in given:
-        _arrays.check_positive("a step", step)
+        _checks.check_positive("a step", step)
     return np.array(given, dtype=float)
 
 

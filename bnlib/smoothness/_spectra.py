@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from bnlib import _arrays
+from bnlib import _checks
 from bnlib.smoothness._probes import Differentiable, flat
 
 #: The most parameters for which `hessian` makes the whole matrix.
@@ -157,7 +157,7 @@ def extreme_eigenvalues(network, loss, *, seed=0):
     ----------
     Chapter 06, "Smoothness".
     """
-    _arrays.check_integer("seed", seed, 0)
+    _checks.check_integer("seed", seed, 0)
     operator = HessianOperator(network, loss)
     size = operator.shape[0]
     first = np.random.default_rng(seed).standard_normal(size)
@@ -203,8 +203,8 @@ def hessian_trace(network, loss, *, samples=100, seed=0):
     ----------
     Chapter 06, "Smoothness".
     """
-    _arrays.check_integer("samples", samples, 2)
-    _arrays.check_integer("seed", seed, 0)
+    _checks.check_integer("samples", samples, 2)
+    _checks.check_integer("seed", seed, 0)
     operator = HessianOperator(network, loss)
     rng = np.random.default_rng(seed)
     signs = rng.choice([-1.0, 1.0], size=(samples, operator.shape[0]))

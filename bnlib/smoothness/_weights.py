@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.smoothness._identities import gradient_terms, plain
 
 
@@ -67,7 +67,7 @@ def worst_case(dy, cache, radius):
     ----------
     Chapter 06, "Smoothness"; Santurkar et al. 2018, theorem 4.4.
     """
-    _arrays.check_number("radius", radius, 0)
+    _checks.check_number("radius", radius, 0)
     terms = gradient_terms(dy, cache)
     return WorstCase(radius**2 * terms.upstream, radius**2 * terms.squared_norm)
 

@@ -16,7 +16,7 @@ from traitlets.config import Config
 
 from bnlib.course import __main__, _check, _files, _make, _sets, configure, variant_of
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -97,7 +97,7 @@ def test_a_wrong_registration_is_refused(toy, change, message):
 
 # What is registered
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 each = pytest.mark.parametrize(
     "entry", experiments.all_experiments(), ids=lambda entry: entry.id
 )

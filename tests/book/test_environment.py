@@ -116,7 +116,7 @@ def imported(folder):
     ],
 )
 def test_what_is_imported_is_declared(folder, extras):
-    beside = [p.stem for p in environment.ROOT.joinpath(folder).glob("*.py")]
+    beside = [p.stem for p in environment.ROOT.joinpath(folder).rglob("*.py")]
     ours = {"bnlib", "tools", *beside}
     foreign = set(imported(folder)) - sys.stdlib_module_names - ours
     homes = packages_distributions()

@@ -18,7 +18,7 @@ from bnlib.claims import (
     judge,
 )
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CLAIMS = all_claims()
 CHECKED = [entry for entry in CLAIMS if entry.is_checked]
 PRINTED = [entry for entry in CLAIMS if entry.printed]

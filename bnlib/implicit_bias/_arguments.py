@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _checks
 
 METHODS = ("gd", "wn")
 
@@ -65,7 +65,7 @@ def increasing(name, values):
 
 def exponent(p):
     """Raise unless p is the exponent of a norm that has a gradient."""
-    _arrays.check_number("p", p, 1)
+    _checks.check_number("p", p, 1)
 
 
 def method(name):

@@ -11,7 +11,7 @@ import pytest
 import bnlib
 from bnlib import _EXPORTS
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SUBMODULES = [
     module.name
     for module in pkgutil.iter_modules(bnlib.__path__)

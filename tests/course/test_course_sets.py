@@ -20,7 +20,7 @@ SETS = (
     "6-weight-norm",
 )
 KEYS = _check.KEYS
-INSTRUCTORS = Path(__file__).resolve().parent.parent / "chapters/instructors.md"
+INSTRUCTORS = Path(__file__).resolve().parents[2] / "chapters/instructors.md"
 EACH_SET = pytest.mark.parametrize("name", SETS)
 
 

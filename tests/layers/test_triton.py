@@ -19,7 +19,7 @@ from bnlib.functional import batch_norm
 from bnlib.kernels import _triton
 from tools import bench_triton
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="triton is not installed"
 )
@@ -31,7 +31,7 @@ def run(*words, **variables):
     found = subprocess.run(
         [sys.executable, *words],
         env=there | {"OMP_NUM_THREADS": "1"} | variables,
-        cwd=TESTS.parent,
+        cwd=ROOT,
         capture_output=True,
         text=True,
     )
@@ -46,7 +46,7 @@ def test_the_kernels_are_right_in_the_interpreter():
         "-q",
         "-p",
         "no:cacheprovider",
-        "tests/triton_interpreted.py",
+        "tests/layers/triton_interpreted.py",
     )
     code, said = run(*words, TRITON_INTERPRET="1")
     assert code == 0, said

@@ -159,7 +159,7 @@ def test_unfinished_runs_are_kept_beside_the_package_in_a_source_checkout(
 ):
     monkeypatch.delenv("BNLIB_CACHE", raising=False)
     monkeypatch.chdir(tmp_path)
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     assert _files.cache_folder().resolve() == root / ".experiments"
 
 

@@ -18,15 +18,13 @@ import bnlib
 import tools
 from tools.files import own_files
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # Written in pieces, so that this file does not find itself.
 FORBIDDEN = {
     "a path of one machine": r"(?<![\w.$}~/-])/(?:ho" + r"me|op" + r"t|ro" + r"ot|tm"
     r"p|wo" + r"rk)(?=[/\s\"'`:;,)]|$)",
     "a package registry's host": r"(?:py" + r"pi|npm" + r"js|ana" + r"conda|python"
     r"hosted|deb\.deb" + r"ian|download\.py" + r"torch)\.(?:org|com)\b",
-    "how the work on it was organised": r"(?<![\w/\"'-])(?:[Ss]ess" + r"ion|iss" + r"ue"
-    r"|[Hh]elp" + r"er|[Aa]g" + r"ent)s?(?![\w\"'-])",
 }
 
 
@@ -151,7 +149,7 @@ def test_ruff_reads_the_cells_of_notebooks(tmp_path, command):
     assert "bad.ipynb" in done.stdout + done.stderr
 
 
-def test_no_file_speaks_of_a_machine_a_registry_or_its_making():
+def test_no_file_names_a_path_of_one_machine_or_a_registry():
     found = [line for path in own_files(ROOT) for line in forbidden(path)]
     assert not found, "\n".join(found)
 
@@ -164,10 +162,6 @@ def test_no_file_speaks_of_a_machine_a_registry_or_its_making():
         "/ho" + "me/someone/.cache",
         "https://py" + "pi.org/simple",
         "https://download.py" + "torch.org/whl/cpu",
-        "as iss" + "ue 2 asks",
-        "two ag" + "ents",
-        "Help" + "er",
-        "in several sess" + "ions.",
     ],
 )
 def test_what_the_tree_must_not_speak_of_is_found(tmp_path, line):
@@ -178,20 +172,6 @@ def test_what_the_tree_must_not_speak_of_is_found(tmp_path, line):
 def test_every_public_name_has_a_whole_docstring():
     found = [line for module in modules(bnlib) for line in undocumented(module)]
     assert not found, "\n".join(found)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '@pytest.fixture(scope="sess' + 'ion")',
-        "use_iss" + "ues_button: true",
-        "https://example.org/iss" + "ues",
-        "Theoretical Iss" + "ues in Deep Networks",
-    ],
-)
-def test_words_of_the_tools_and_of_titles_may_stand(tmp_path, line):
-    (tmp_path / "note.md").write_text(line)
-    assert forbidden(tmp_path / "note.md") == []
 
 
 def test_what_a_docstring_lacks_is_named(monkeypatch):
