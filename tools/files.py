@@ -36,7 +36,7 @@ def own_files(top):
             yield Path(folder, name)
 
 
-def write_whole(path, content):
+def write_whole(path, content, mode=None):
     """Write a file so that it is never there half-written.
 
     Parameters
@@ -45,11 +45,17 @@ def write_whole(path, content):
         The file, in a folder that is there.
     content : bytes or str
         Text is written in UTF-8 with its line ends as they are.
+    mode : int, optional
+        The file's permissions: others cannot read it before it has them.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     beside = path.with_name(f".{path.name}.part")
     try:
+        if mode is not None:
+            beside.touch(0o600)
         beside.write_bytes(data)
+        if mode is not None:
+            beside.chmod(mode)
         os.replace(beside, path)
     finally:
         # What stopped the writing may stop this too, and is the one to report.
