@@ -33,7 +33,7 @@ class Moments(NamedTuple):
 
 def double(array):
     """Return a checked array in float64, or float32 where the device has no more."""
-    wide = _arrays.widen(_arrays.detached(array))
+    wide = _arrays.upcast(_arrays.detached(array))
     xp = compat.array_namespace(wide)
     return xp.astype(wide, xp.float64) if wide.dtype.itemsize > 8 else wide
 
