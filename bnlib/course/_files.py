@@ -1,25 +1,8 @@
-"""Files of a course: written whole or not at all."""
+"""The key of a course."""
 
-import os
-from contextlib import suppress
 from pathlib import Path
 
 KEY_FILE = "course_key.txt"
-
-
-def write_whole(path, content, mode=0o644):
-    """Write a file so that it is never there half-written, or for others to read."""
-    path = Path(path)
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.touch(mode=0o600)
-        beside.write_bytes(data)
-        beside.chmod(mode)
-        os.replace(beside, path)
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
 
 
 def checked_key(key):

@@ -5,8 +5,9 @@ import io
 import zipfile
 from pathlib import Path
 
+from bnlib._files import write_whole
 from bnlib.course import _sets
-from bnlib.course._files import KEY_FILE, checked_key, read_key, write_whole
+from bnlib.course._files import KEY_FILE, checked_key, read_key
 
 CONFIG = """\
 # Read by nbgrader wherever it runs in this folder.

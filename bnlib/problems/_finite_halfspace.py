@@ -264,7 +264,7 @@ def _matrix(Z):
             Z = sparse.csr_array(Z, dtype=np.float64)
             values = Z.data
     else:
-        _arrays.namespace(Z=Z)
+        _arrays.check_arrays(Z=Z)
         Z = values = _arrays.double(Z)
     if Z.ndim != 2 or 0 in Z.shape:
         raise ValueError(

@@ -180,7 +180,7 @@ def _stepped(copied, gradients, step):
 
 def _compared(before, after):
     """Length of the first gradient, distance and cosine of the two."""
-    a, b = (_arrays.widen(flat(tensors)) for tensors in (before, after))
+    a, b = (_arrays.upcast(flat(tensors)) for tensors in (before, after))
     lengths = a.norm() * b.norm()
     return [v.item() for v in (a.norm(), (b - a).norm(), (a @ b) / lengths)]
 
@@ -218,7 +218,7 @@ def distribution_distance(before, after):
     ----------
     Chapter 01, "Covariate shift".
     """
-    _arrays.namespace(before=before, after=after)
+    _arrays.check_arrays(before=before, after=after)
     wide = []
     for name, values in (("before", before), ("after", after)):
         if values.ndim != 2 or 0 in values.shape or values.shape != before.shape:

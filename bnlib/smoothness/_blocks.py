@@ -248,7 +248,7 @@ def block_norms(network, loss, layer, others=None, *, coordinates="weights"):
 
 def _squares(tensors):
     """Return the squared length of each tensor, as an array."""
-    return np.array([_arrays.widen(t).square().sum().item() for t in tensors])
+    return np.array([_arrays.upcast(t).square().sum().item() for t in tensors])
 
 
 def estimate_block_norms(

@@ -89,7 +89,7 @@ def probe_gradient(network, loss, steps):
     copied = Differentiable(network, loss)
     value = copied.start()
     gradients = copied.gradients(value)
-    gradient = _arrays.widen(flat(gradients))
+    gradient = _arrays.upcast(flat(gradients))
     norm = gradient.norm().item()
     if norm == 0 or not math.isfinite(norm):
         raise ValueError(f"the gradient's length is {norm}: it gives no direction")
@@ -101,7 +101,7 @@ def probe_gradient(network, loss, steps):
                 parameter.copy_(begin - float(step) * change)
         moved = copied.value()
         losses.append(moved.item())
-        change = _arrays.widen(flat(copied.gradients(moved))) - gradient
+        change = _arrays.upcast(flat(copied.gradients(moved))) - gradient
         changes.append(change.norm().item())
     arrays = (steps, np.array(losses), np.array(changes), steps * norm)
     return Probe(*arrays, value.item(), norm)
