@@ -5,9 +5,9 @@ import io
 import zipfile
 from pathlib import Path
 
+from bnlib._files import write_whole
 from grading import sets
 from grading.keys import KEY_FILE, checked_key, read_key
-from tools.files import write_whole
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CONFIG = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tools.files import write_whole
+from bnlib._files import write_whole
 
 FIELDS = ("student", "set", "autograded", "of", "remarks")
 

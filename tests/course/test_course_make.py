@@ -16,7 +16,6 @@ from traitlets.config import Config
 
 from grading import __main__, check, configure, make, sets, variant_of
 from grading.keys import read_key
-from tools.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,21 +136,6 @@ def test_an_interrupted_run_leaves_no_sums_to_trust(out, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run("make", "--out", out)
     assert not (out / "SHA256SUMS").exists()
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "a"
-    write_whole(path, "old")
-
-    def full(self, data):
-        with self.open("wb") as file:
-            file.write(data[:1])
-        raise OSError("no space left")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="no space left"):
-        write_whole(path, "new")
-    assert [p.read_text() for p in tmp_path.glob("*") if p.is_file()] == ["old"]
 
 
 def test_only_its_owner_can_read_the_key_and_the_course(out):

@@ -6,10 +6,11 @@ import array_api_compat as compat
 import numpy as np
 
 from bnlib import _arrays, _checks
-from bnlib.halfspaces import FiniteHalfspace, GaussianHalfspace
-from bnlib.networks import _one_hidden_activations
-from bnlib.networks._one_hidden_plane import Plane, plane_means
-from bnlib.networks._one_hidden_unit import HiddenUnit, Joint
+from bnlib.problems import _one_hidden_activations
+from bnlib.problems._finite_halfspace import FiniteHalfspace
+from bnlib.problems._gaussian_halfspace import GaussianHalfspace
+from bnlib.problems._one_hidden_plane import Plane, plane_means
+from bnlib.problems._one_hidden_unit import HiddenUnit, Joint
 
 
 class Coefficients(NamedTuple):
@@ -368,14 +369,14 @@ class FiniteOneHiddenLayer(_Layer):
 
 
 def _check_numpy(**arrays):
-    _arrays.namespace(**arrays)
+    _arrays.check_arrays(**arrays)
     for name, array in arrays.items():
         if compat.is_torch_array(array):
             raise TypeError(f"{name} is a torch tensor: give a NumPy array")
 
 
 def _check_theta(theta, u):
-    _arrays.namespace(theta=theta, u=u)
+    _arrays.check_arrays(theta=theta, u=u)
     if theta.ndim != 1 or len(theta) == 0:
         raise ValueError(f"theta has shape {theta.shape}: give (m,), m at least 1")
     if not np.isfinite(theta).all():

@@ -9,7 +9,7 @@ from torch.nn.utils import parametrize
 
 from bnlib import _arrays
 
-#: `bnlib.networks.block_norms` says what they are.
+#: `bnlib.smoothness.block_norms` says what they are.
 COORDINATES = ("weights", "directions", "bn_directions")
 
 
@@ -109,7 +109,7 @@ class _Direction(nn.Module):
 
     def _norm(self, rows):
         """Return the rows' lengths in float64: squares leave the range of float32."""
-        rows = _arrays.widen(rows)
+        rows = _arrays.upcast(rows)
         if self.covariance is None:
             return rows.norm(dim=1, keepdim=True)
         return ((rows @ self.covariance) * rows).sum(dim=1, keepdim=True).sqrt()
@@ -141,7 +141,7 @@ def _covariances(network, loss, names):
 
 def _covariance(inputs):
     rows = torch.cat(
-        [_arrays.widen(each).reshape(-1, each.shape[-1]) for each in inputs]
+        [_arrays.upcast(each).reshape(-1, each.shape[-1]) for each in inputs]
     )
     centred = rows - rows.mean(dim=0)
     return centred.T @ centred / len(rows)

@@ -7,8 +7,12 @@ import numpy as np
 import torch
 
 from bnlib import _arrays, _checks
-from bnlib.networks._layers import checked_layers, in_coordinates, parameter_of
-from bnlib.smoothness._probes import Differentiable
+from bnlib._differentiable import Differentiable
+from bnlib.smoothness._linear_layers import (
+    checked_layers,
+    in_coordinates,
+    parameter_of,
+)
 from bnlib.smoothness._spectra import MOST_PARAMETERS
 
 
@@ -244,7 +248,7 @@ def block_norms(network, loss, layer, others=None, *, coordinates="weights"):
 
 def _squares(tensors):
     """Return the squared length of each tensor, as an array."""
-    return np.array([_arrays.widen(t).square().sum().item() for t in tensors])
+    return np.array([_arrays.upcast(t).square().sum().item() for t in tensors])
 
 
 def estimate_block_norms(
