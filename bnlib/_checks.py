@@ -5,7 +5,7 @@ from numbers import Real
 
 import numpy as np
 
-from bnlib._arrays import namespace, values_averaged
+from bnlib._arrays import check_arrays, values_averaged
 
 
 def check_number(name, value, low, high=math.inf):
@@ -50,7 +50,7 @@ def check_activation(activation):
 
 def check_vector(name, vector, like, dim):
     """Raise unless the vector has shape (dim,) and the library and device of like."""
-    namespace(**{name: vector, "S": like})
+    check_arrays(**{name: vector, "S": like})
     if tuple(vector.shape) != (dim,):
         raise ValueError(
             f"{name} has shape {tuple(vector.shape)}: the problem takes ({dim},)"
