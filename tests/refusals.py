@@ -91,7 +91,7 @@ def _strike(token, found):
     """
     forms = [token, f"'{token}'"]
     if token.isidentifier():
-        forms += [name for name in found if name.endswith(f".{token}")]
+        forms += [name for name in found if name.strip("'").endswith(f".{token}")]
     for form in forms:
         if found[form] > 0:
             found[form] -= 1

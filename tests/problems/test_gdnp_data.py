@@ -17,7 +17,7 @@ from bnlib.optim import gdnp
 
 STEPS = pytest.mark.parametrize("step", ["paper", "line_search"])
 LENGTHS = pytest.mark.parametrize("length", ["bisection", "newton", "gradient"])
-REASONS = {"steps", "tolerance", ("", "no bracket"), "separable", "overflow", "stalled"}
+REASONS = {"steps", "tolerance", "no bracket", "separable", "overflow", "stalled"}
 
 
 def best_value(problem, d):

@@ -167,7 +167,7 @@ def test_without_zeta_it_has_no_standard_step():
             TypeError,
             (
                 "loss",
-                "'Square' without value d1 d2",
+                "Square without value d1 d2",
                 "object with methods value, d1 and d2",
             ),
         ),

@@ -334,7 +334,7 @@ def test_bad_input_is_named(method, changed, error, says):
         ({"g0": 0.0}, ValueError, ("g0", 0, "0")),
         ({"g0": np.inf}, ValueError, ("g0", "inf", "finite")),
         ({"lr": 0}, ValueError, ("lr", 0, "number above 0")),
-        ({"lr_g": -1.0}, ValueError, ("lr_g", -1.0, "finite, at least 0")),
+        ({"lr_g": -1.0}, ValueError, ("lr_g", -1.0, "finite, above 0")),
         ({"lr_g": "1"}, TypeError, ("lr_g", "'1'", "number")),
     ],
     ids=["zero", "g0", "inf", "lr", "lr_g", "text"],
