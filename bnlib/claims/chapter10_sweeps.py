@@ -25,8 +25,7 @@ from bnlib.claims.chapter10_layer import (
 from bnlib.claims.chapter10_layer import WEIGHTS as PLANE
 from bnlib.claims.chapter10_units import lengths_on_line
 from bnlib.claims.check import Check
-from bnlib.networks import gdnp_sweeps
-from bnlib.optim import gdnp
+from bnlib.optim import gdnp, gdnp_sweeps
 
 #: The largest absolute first and second derivatives of the activations.
 SLOPE = {"tanh": 1.0, "erf": 2 / np.sqrt(np.pi)}

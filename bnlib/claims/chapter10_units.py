@@ -14,8 +14,8 @@ from bnlib.claims.chapter10_layer import (
     random_unit,
 )
 from bnlib.claims.check import Check
-from bnlib.networks import second_derivatives
 from bnlib.optim import gdnp
+from bnlib.smoothness import second_derivatives
 
 _SPACE, _SPACE_WEIGHTS = grid(41, dimensions=3)
 

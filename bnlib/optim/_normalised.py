@@ -1,8 +1,6 @@
 """Gradient descent on length and direction, parted as BN and weight norm do it."""
 
 from bnlib import _arrays
-from bnlib._rays import s_norm
-from bnlib.decoupling import LeastSquares
 from bnlib.optim._gdnp import tangent_and_size
 from bnlib.optim._problem import (
     check_aligned,
@@ -13,6 +11,7 @@ from bnlib.optim._problem import (
     has_length,
 )
 from bnlib.optim._trace import Recorder
+from bnlib.problems import LeastSquares, s_norm
 
 
 def bn_gradient_descent(
@@ -54,7 +53,7 @@ def bn_gradient_descent(
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
+    >>> from bnlib.problems import LeastSquares
     >>> problem = LeastSquares(np.diag([1.0, 3.0]), np.array([1.0, 3.0]))
     >>> trace = bn_gradient_descent(problem, np.array([1.0, 0.0]), steps=200)
     >>> trace.solution.round(6).tolist(), trace.n_iter
@@ -122,7 +121,7 @@ def wn_gradient_descent(
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
+    >>> from bnlib.problems import LeastSquares
     >>> problem = LeastSquares(np.diag([1.0, 3.0]), np.array([1.0, 3.0]))
     >>> trace = wn_gradient_descent(problem, np.array([1.0, 0.5]), steps=400)
     >>> trace.solution.round(6).tolist()

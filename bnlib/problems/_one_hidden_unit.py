@@ -1,6 +1,6 @@
 """A layer as a problem of one vector: of one unit's weights, or of all."""
 
-from bnlib._rays import Moments, RayProblem, s_norm
+from bnlib.problems._ray import Moments, RayProblem, s_norm
 
 
 class HiddenUnit(RayProblem):

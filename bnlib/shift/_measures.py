@@ -1,4 +1,4 @@
-"""Internal covariate shift, measured, and the layers of the experiments about it."""
+"""How far the layers below move a layer's gradient, and its inputs."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,7 @@ import torch
 from torch import nn
 
 from bnlib import _arrays, _checks
-from bnlib._shift_layers import BatchNoise, LpBatchNorm, with_noise
-from bnlib.smoothness import _probes
-
-__all__ = [
-    "BatchNoise",
-    "GradientShift",
-    "LpBatchNorm",
-    "distribution_distance",
-    "gradient_shift",
-    "with_noise",
-]
+from bnlib._differentiable import Differentiable, flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +85,7 @@ def gradient_shift(network, loss, step, *, layers=None):
     """
     if not callable(step):
         _checks.check_positive("step", step)
-    copied = _probes.Differentiable(network, loss)
+    copied = Differentiable(network, loss)
     groups = _layers(network, copied, layers)
     before = dict(zip(copied.parameters, copied.gradients(copied.start())))
     after = _stepped(copied, before, step)
@@ -190,7 +180,7 @@ def _stepped(copied, gradients, step):
 
 def _compared(before, after):
     """Length of the first gradient, distance and cosine of the two."""
-    a, b = (_arrays.upcast(_probes.flat(tensors)) for tensors in (before, after))
+    a, b = (_arrays.upcast(flat(tensors)) for tensors in (before, after))
     lengths = a.norm() * b.norm()
     return [v.item() for v in (a.norm(), (b - a).norm(), (a @ b) / lengths)]
 

@@ -6,10 +6,11 @@ import array_api_compat as compat
 import numpy as np
 
 from bnlib import _arrays, _checks
-from bnlib.halfspaces import FiniteHalfspace, GaussianHalfspace
-from bnlib.networks import _one_hidden_activations
-from bnlib.networks._one_hidden_plane import Plane, plane_means
-from bnlib.networks._one_hidden_unit import HiddenUnit, Joint
+from bnlib.problems import _one_hidden_activations
+from bnlib.problems._finite_halfspace import FiniteHalfspace
+from bnlib.problems._gaussian_halfspace import GaussianHalfspace
+from bnlib.problems._one_hidden_plane import Plane, plane_means
+from bnlib.problems._one_hidden_unit import HiddenUnit, Joint
 
 
 class Coefficients(NamedTuple):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bnlib import _checks
-from bnlib.optim import gdnp
+from bnlib.optim._gdnp import gdnp
 
 # A line search stalls where the direction is already the best to rounding.
 _ENOUGH = ("steps", "tolerance", "stalled")
@@ -31,7 +31,7 @@ class SweepTrace:
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.networks import OneHiddenLayer
+    >>> from bnlib.problems import OneHiddenLayer
     >>> layer = OneHiddenLayer(np.array([0.6, 0.0]), np.eye(2), np.array([2.0, 2.0]))
     >>> trace = gdnp_sweeps(layer, np.array([[1.0, 0.5], [1.0, -2.0]]), sweeps=1)
     >>> trace.n_sweeps, trace.W.shape, trace.units[0][1].stop_reason
@@ -88,7 +88,7 @@ def gdnp_sweeps(layer, W0, *, sweeps=1, tol=0.0, **options):
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.networks import OneHiddenLayer
+    >>> from bnlib.problems import OneHiddenLayer
     >>> layer = OneHiddenLayer(np.array([0.6, 0.0]), np.eye(2), np.array([1.0, 1.0]))
     >>> start = np.array([[1.0, 0.5], [1.0, -2.0]])
     >>> trace = gdnp_sweeps(layer, start, sweeps=20, steps=1, length="newton")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bnlib import _arrays
-from bnlib._activations import check_elementwise, values_and_slopes
+from bnlib.meanfield._activations import check_elementwise, values_and_slopes
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 # Beyond 38 standard deviations the density is below the smallest float.

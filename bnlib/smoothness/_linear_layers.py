@@ -9,7 +9,7 @@ from torch.nn.utils import parametrize
 
 from bnlib import _arrays
 
-#: `bnlib.networks.block_norms` says what they are.
+#: `bnlib.smoothness.block_norms` says what they are.
 COORDINATES = ("weights", "directions", "bn_directions")
 
 

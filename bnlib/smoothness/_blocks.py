@@ -7,8 +7,12 @@ import numpy as np
 import torch
 
 from bnlib import _arrays, _checks
-from bnlib.networks._layers import checked_layers, in_coordinates, parameter_of
-from bnlib.smoothness._probes import Differentiable
+from bnlib._differentiable import Differentiable
+from bnlib.smoothness._linear_layers import (
+    checked_layers,
+    in_coordinates,
+    parameter_of,
+)
 from bnlib.smoothness._spectra import MOST_PARAMETERS
 
 

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 
-from bnlib import _arrays, losses
-from bnlib._rays import Moments, RayProblem, double, s_norm
-from bnlib.halfspaces._checks import check_finite, zeta_of
-from bnlib.halfspaces._quadrature import gauss_rule
+from bnlib import _arrays
+from bnlib.problems._checks import check_finite, zeta_of
+from bnlib.problems._losses import resolve_loss
+from bnlib.problems._quadrature import gauss_rule
+from bnlib.problems._ray import Moments, RayProblem, s_norm
 
 
 class GaussianHalfspace(RayProblem):
@@ -67,7 +68,7 @@ class GaussianHalfspace(RayProblem):
                 f"u has shape {tuple(u.shape)} and S {tuple(S.shape)}: give (d,) and "
                 "(d, d), d at least 1"
             )
-        u, S = (double(array) + 0 for array in (u, S))
+        u, S = (_arrays.double(array) + 0 for array in (u, S))
         for name, array in (("u", u), ("S", S)):
             check_finite(name, array)
         if not bool(xp.any(u != 0)):
@@ -88,7 +89,7 @@ class GaussianHalfspace(RayProblem):
                 f"u.S^-1 u is {self.lambda_1:.6g}, not below 1: no Gaussian has these "
                 "moments, for S - u u^T is no covariance"
             )
-        self.loss = losses.resolve(loss, np.zeros(1))
+        self.loss = resolve_loss(loss, np.zeros(1))
 
     @property
     def gradient_lipschitz(self):

@@ -7,9 +7,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from bnlib import _arrays, losses
-from bnlib._rays import Moments, RayProblem, double
-from bnlib.halfspaces._checks import check_finite, zeta_of
+from bnlib import _arrays
+from bnlib.problems._checks import check_finite, zeta_of
+from bnlib.problems._losses import resolve_loss
+from bnlib.problems._ray import Moments, RayProblem
 
 # Up to here S is formed: a product with it costs less than one with the data.
 _SMALL = 1000
@@ -79,7 +80,7 @@ class FiniteHalfspace(RayProblem):
         self._ones = self._xp.ones(self._n, dtype=self._Z.dtype, **like)
         with _arrays.silently():
             self.u = self._back(self._ones)
-        self.loss = losses.resolve(loss, self._ones)
+        self.loss = resolve_loss(loss, self._ones)
         self._S = None
         self._eigenvalues = None
         if self.dim <= _SMALL or self.dim**2 <= size:
@@ -264,7 +265,7 @@ def _matrix(Z):
             values = Z.data
     else:
         _arrays.check_arrays(Z=Z)
-        Z = values = double(Z)
+        Z = values = _arrays.double(Z)
     if Z.ndim != 2 or 0 in Z.shape:
         raise ValueError(
             f"Z has shape {tuple(Z.shape)}: give (n, d), neither n nor d being 0"

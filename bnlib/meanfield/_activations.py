@@ -4,6 +4,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from bnlib import _checks
+
 NAMED = {
     "identity": lambda x: x,
     "relu": torch.relu,
@@ -29,6 +31,24 @@ def as_function(activation):
             f"{', '.join(NAMED)}"
         )
     return NAMED[activation]
+
+
+def checked(activation, batch_size):
+    """Return the activation as a function and the batch size as int or None."""
+    function = as_function(activation)
+    if batch_size is None:
+        return function, None
+    _checks.check_integer("batch_size", batch_size, -np.inf)
+    reasons = {
+        1: "one value has no variance",
+        2: "two normalised values are -1 and 1, and no gradient gets through",
+        3: "the mean of 1 / variance over three Gaussian values diverges, and with "
+        "it the growth",
+    }
+    if batch_size < 4:
+        reason = reasons.get(int(batch_size), "there is no such batch")
+        raise ValueError(f"batch_size is {batch_size}: {reason}; give at least 4")
+    return function, int(batch_size)
 
 
 def values_and_slopes(function, y):
