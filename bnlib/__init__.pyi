@@ -56,6 +56,9 @@ from . import (
     plotting as plotting,
 )
 from . import (
+    problems as problems,
+)
+from . import (
     recalibration as recalibration,
 )
 from . import (

@@ -18,6 +18,13 @@ def extra(name):
     ------
     ModuleNotFoundError
         In place of that of the import, whose message would not say what to install.
+
+    Examples
+    --------
+    >>> with extra("plot"):
+    ...     import matplotlib_of_tomorrow  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ModuleNotFoundError: matplotlib_of_tomorrow is not installed; the extra 'plot' ...
     """
     try:
         yield
