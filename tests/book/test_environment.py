@@ -132,7 +132,12 @@ def undeclared(folder, *extras, everywhere=False):
     Those that they import at their top, without which they do not load; or all.
     """
     paths = sorted((environment.ROOT / folder).rglob("*.py"))
-    known = sys.stdlib_module_names | {"bnlib", "tools", *(p.stem for p in paths)}
+    known = sys.stdlib_module_names | {
+        "bnlib",
+        "grading",
+        "tools",
+        *(p.stem for p in paths),
+    }
     return {
         name
         for path in paths
@@ -147,6 +152,7 @@ def undeclared(folder, *extras, everywhere=False):
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
+        ("grading", ["course"]),
         ("tools", ["book"]),
         ("_ext", ["book"]),
         ("tests", ["book", "test"]),
@@ -159,6 +165,4 @@ def test_what_is_imported_is_declared(folder, extras):
 def test_the_library_imports_what_an_extra_brings_only_where_it_says_so():
     # Without IPython a style is set as well; who has a GPU has Triton.
     optional = {"IPython", "matplotlib_inline", "triton"}
-    # Until the grader leaves the library.
-    optional |= {"nbconvert", "nbformat", "nbgrader", "traitlets"}
     assert undeclared("bnlib", everywhere=True) == optional

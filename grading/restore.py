@@ -2,9 +2,9 @@
 
 import copy
 
-from bnlib.course import _sets
-from bnlib.course._sets import mark
-from bnlib.course._submission import MAX_IMAGE, Unreadable, harmless, read_submission
+from grading import sets
+from grading.sets import mark
+from grading.submission import MAX_IMAGE, Unreadable, harmless, read_submission
 
 MAX_REMARKS = 40
 
@@ -29,7 +29,7 @@ def restore(source, path):
     remarks : list of str
         What was put right, a line each; alone, why nothing could be read.
     """
-    student, checksums = _sets.student_version(source)
+    student, checksums = sets.student_version(source)
     try:
         cells = read_submission(path)
     except Unreadable as reason:
@@ -80,7 +80,7 @@ def _answer(cell, stub, answer, readable):
         if cell.cell_type == "markdown" and answer.source != stub:
             cell.source = harmless(answer.source)
             cell.attachments = answer.attachments
-    if cell.cell_type == "code" and not _sets.is_test(cell):
+    if cell.cell_type == "code" and not sets.is_test(cell):
         cell.outputs = _nodes(answer.outputs)
 
 

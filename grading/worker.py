@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bnlib.course import _wire
+from grading import wire
+
+REPOSITORY = str(Path(__file__).resolve().parents[1])
 
 
 class Unanswered(BaseException):
@@ -37,9 +39,11 @@ class Limits:
 
 def small_environment(folder):
     """Return the environment variables of a process that works in a folder."""
-    kept = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "LANG")
+    kept = ("PATH", "LD_LIBRARY_PATH", "LANG")
     here = {name: os.environ[name] for name in kept if name in os.environ}
+    paths = [REPOSITORY, os.environ.get("PYTHONPATH")]
     return here | {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "HOME": folder,
         "TMPDIR": folder,
         "MPLBACKEND": "Agg",
@@ -111,7 +115,7 @@ class Student:
         if self.late.get(name, 0) > 1:
             raise Unanswered(f"{name} was too slow twice and is not called again")
         self._ready()
-        packer = _wire.Packer()
+        packer = wire.Packer()
         tree = packer.pack([list(positional), dict(named)])
         request = {"call": [name, tree]}
         try:
@@ -124,7 +128,7 @@ class Student:
             ) from None
         except EOFError:
             raise Unanswered(f"the process ended while {name} ran") from None
-        except _wire.Refused as refusal:
+        except wire.Refused as refusal:
             raise Unanswered(f"{name} answered with {refusal}") from None
         return self._result(name, reply, unpacker, packer.arrays)
 
@@ -140,7 +144,7 @@ class Student:
             changed = unpacker.unpack(reply.get("arrays"))
             for index, array in zip(reply["changed"], changed, strict=True):
                 np.copyto(given[index], array)
-        except (KeyError, IndexError, TypeError, ValueError, _wire.Refused):
+        except (KeyError, IndexError, TypeError, ValueError, wire.Refused):
             self.stop()
             raise Unanswered(f"{name} answered with a malformed message") from None
         return value
@@ -171,7 +175,7 @@ class Student:
         try:
             request = {"cell": [name, source]}
             reply, _ = self._ask(request, (), self.limits.cell)
-        except (TimeoutError, EOFError, _wire.Refused) as error:
+        except (TimeoutError, EOFError, wire.Refused) as error:
             self.skipped.add(name)
             why = {
                 TimeoutError: f"took longer than {self.limits.cell:g} s",
@@ -195,12 +199,12 @@ class Student:
         until = min(now + seconds, self.deadline)
         try:
             self.channel.settimeout(until - now)
-            _wire.send(self.channel, message | {"number": self.number}, arrays)
-            reply, unpacker = _wire.receive(self.channel, until)
+            wire.send(self.channel, message | {"number": self.number}, arrays)
+            reply, unpacker = wire.receive(self.channel, until)
             if reply.get("number") != self.number:
-                raise _wire.Refused("a malformed message")
+                raise wire.Refused("a malformed message")
             return reply, unpacker
-        except (OSError, EOFError, _wire.Refused) as error:
+        except (OSError, EOFError, wire.Refused) as error:
             self.stop()
             if isinstance(error, OSError) and not isinstance(error, TimeoutError):
                 raise EOFError from error
@@ -223,7 +227,7 @@ class Student:
                     sys.executable,
                     "-P",
                     "-m",
-                    "bnlib.course._student",
+                    "grading.student",
                     str(theirs.fileno()),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -244,9 +248,9 @@ class Student:
         limits["cpu"] = int(self.limits.total) + 5
         limits["processes"] = self.limits.processes if self.owner else None
         try:
-            _wire.send(self.channel, limits)
+            wire.send(self.channel, limits)
             self._ask({"cell": ["", ""]}, (), self.limits.start)
-        except (OSError, EOFError, _wire.Refused):
+        except (OSError, EOFError, wire.Refused):
             self.stop()
             raise Unanswered("the student's process does not start") from None
 

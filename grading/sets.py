@@ -7,10 +7,9 @@ import re
 import sys
 from pathlib import Path
 
-import bnlib.course
-from bnlib.course._files import checked_key
+from grading.keys import checked_key, generator
 
-SOURCE = Path(__file__).resolve().parents[2] / "assignments/source"
+SOURCE = Path(__file__).resolve().parents[1] / "assignments/source"
 DEFAULT_KEY = "book"
 
 
@@ -44,7 +43,7 @@ def _module(path):
 def load_variant(name, key):
     """Return what a key makes of a set."""
     module = _module(_set_file(name, "variant.py"))
-    return module.variant(bnlib.course._generator(checked_key(key), name))
+    return module.variant(generator(checked_key(key), name))
 
 
 def load_wrong(name):
@@ -152,7 +151,7 @@ def functions_of(notebook):
 
 
 def work_of(notebook):
-    """Return a source's own cells as :func:`bnlib.course._grade.grade` takes them."""
+    """Return a source's own cells as :func:`grading.grade.grade` takes them."""
     code = [c for c in notebook.cells if c.cell_type == "code" and not is_figure(c)]
     return {
         "locked": [

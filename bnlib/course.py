@@ -1,34 +1,22 @@
-"""The problem sets: what their tests use, and how they are made and graded.
+"""What the tests of the problem sets use, in a student's notebook as in grading.
 
-A set's cells import :func:`expect` and :func:`instances`, and need NumPy alone. The
-rest is for teachers: ``python -m bnlib.course make`` writes the student versions and
-a course folder for nbgrader, where every submission is graded by calling the
-student's functions in a process of their own.
+A set's cells import :func:`expect` and :func:`instances`, and need NumPy alone. What
+makes and grades the sets is ``grading``, in the repository.
 """
 
-import hashlib
 import os
 
 import numpy as np
 
-__all__ = ["configure", "expect", "instances", "variant_of"]
-
-# The judge's key and set; None in a notebook that a student runs.
-_secret = None
-
-
-def _generator(*parts):
-    """Return the generator that belongs to a key and what it is for."""
-    digest = hashlib.sha256("\n".join(parts).encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
+__all__ = ["expect", "instances"]
 
 
 def instances(name):
     """Return the generator of one test's random instances.
 
-    In a notebook it is another one at every call. In grading it follows from the
-    course key, the set and the name: grading twice gives the same score, and nobody
-    without the key knows the instances.
+    In a notebook it is another one at every call. Grading puts a function in its
+    place whose generator follows from the course key, the set and the name: grading
+    twice gives the same score, and nobody without the key knows the instances.
 
     Parameters
     ----------
@@ -49,8 +37,6 @@ def instances(name):
     >>> instances("mean").normal(size=3).shape
     (3,)
     """
-    if _secret is not None:
-        return _generator(*_secret, name)
     if os.environ.get("NBGRADER_EXECUTION") == "autograde":
         raise RuntimeError(
             "nbgrader runs this set without the course folder's nbgrader_config.py: "
@@ -113,54 +99,3 @@ def _miss(found, wanted, allowed):
     with np.errstate(over="ignore"):
         off = np.abs(wide[0] - wide[1]).max(initial=0.0)
     return None if off <= allowed else f"off by {off:.1e}, allowed {allowed:.1e}"
-
-
-def variant_of(name, key="book"):
-    """Return what a course key makes of a problem set.
-
-    Parameters
-    ----------
-    name : str
-        A set, such as ``"1-transform"``: a folder of ``assignments/source``.
-    key : str
-        The course key.
-
-    Returns
-    -------
-    dict
-        The values by name: those in capitals are the set's first cell.
-
-    Raises
-    ------
-    ValueError
-        If there is no such set, or the key is empty.
-
-    Examples
-    --------
-    >>> variant_of("1-transform", "spring") == variant_of("1-transform", "spring")
-    True
-    """
-    from bnlib.course._sets import load_variant
-
-    return load_variant(name, key)
-
-
-def configure(config):
-    """Make nbgrader's autograding that of this course; for ``nbgrader_config.py``.
-
-    Parameters
-    ----------
-    config : traitlets.config.Config
-        What ``get_config()`` gave.
-
-    Examples
-    --------
-    >>> from traitlets.config import Config
-    >>> config = Config()
-    >>> configure(config)
-    >>> config.Autograde.exporter_class
-    'bnlib.course._nbgrader.SubmissionExporter'
-    """
-    from bnlib.course._nbgrader import install
-
-    install(config)

@@ -3,11 +3,11 @@
 import ast
 import copy
 
-from bnlib.course import _sets
-from bnlib.course._grade import grade
-from bnlib.course._sets import is_test, mark
+from grading import sets
+from grading.grade import grade
+from grading.sets import is_test, mark
 
-KEYS = (_sets.DEFAULT_KEY, "first other key", "second other key")
+KEYS = (sets.DEFAULT_KEY, "first other key", "second other key")
 
 #: Answers that know nothing: what they return, given all the arguments in a list.
 LAZY = {
@@ -73,10 +73,10 @@ def check(name, keys=KEYS):
         Points that should be lost.
     grading : Grading
     """
-    wrong = _sets.load_wrong(name)
+    wrong = sets.load_wrong(name)
     for key in keys:
-        source = _sets.load_source(name, key)
-        untouched, _ = _sets.student_version(source)
+        source = sets.load_source(name, key)
+        untouched, _ = sets.student_version(source)
         versions = {
             "untouched": (untouched, points_of(source)),
             "solution": (source, {}),
@@ -89,13 +89,13 @@ def check(name, keys=KEYS):
             yield key, title, lost, wanted, grading
 
 
-def earned_by_cheating(name, key=_sets.DEFAULT_KEY):
+def earned_by_cheating(name, key=sets.DEFAULT_KEY):
     """Return the points that answers without knowledge earn, by cheat and test.
 
     The last cheat fills its arguments with zeros and then solves: it earns what a
     test gives that compares with what the argument has become.
     """
-    source = _sets.load_source(name, key)
+    source = sets.load_source(name, key)
     solutions = {
         mark(cell)["grade_id"]: cell.source
         for cell in source.cells
@@ -139,8 +139,8 @@ def _lazy(source, answer):
 def _graded(source, notebooks, key, name):
     """Return (points lost by test, Grading) of each notebook."""
     points = points_of(source)
-    cells = [_sets.runnable(notebook) for notebook in notebooks]
-    found = grade(_sets.work_of(source), cells, key, name)
+    cells = [sets.runnable(notebook) for notebook in notebooks]
+    found = grade(sets.work_of(source), cells, key, name)
     return [
         ({t: p for t, p in points.items() if grading.messages[t]}, grading)
         for grading in found

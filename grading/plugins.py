@@ -17,12 +17,12 @@ from nbconvert.exporters import NotebookExporter
 from nbgrader import preprocessors as theirs
 from traitlets import Unicode
 
-from bnlib.course import _report, _sets
-from bnlib.course._check import points_of
-from bnlib.course._files import read_key
-from bnlib.course._grade import Grading, grade
-from bnlib.course._restore import limited, restore
-from bnlib.course._submission import harmless
+from grading import report, sets
+from grading.check import points_of
+from grading.grade import Grading, grade
+from grading.keys import read_key
+from grading.restore import limited, restore
+from grading.submission import harmless
 
 # By submission: what was taken out of its folder before it was read.
 _taken_out = {}
@@ -49,9 +49,9 @@ def install(config):
     ]
     # How a learning platform often names what it hands out: ada_1-transform.ipynb,
     # ada_12_34_1-transform-1.ipynb. For other names, a teacher sets another pattern.
-    sets = "|".join(map(re.escape, _sets.set_names()))
+    names = "|".join(map(re.escape, sets.set_names()))
     config.FileNameCollectorPlugin.named_regexp = (
-        rf".*[/\\](?P<student_id>[^/\\_]+)_([^/\\]*_)?(?P<file_id>{sets})"
+        rf".*[/\\](?P<student_id>[^/\\_]+)_([^/\\]*_)?(?P<file_id>{names})"
     )
 
 
@@ -72,12 +72,12 @@ def before(*, assignment, student, notebooks, root):
     student, assignment = folder.parent.name, folder.name
     source = Path(root, "source", assignment, f"{assignment}.ipynb")
     total = sum(points_of(nbformat.read(source, as_version=4)).values())
-    known = _report.read(_report.report_path(root, assignment))
+    known = report.read(report.report_path(root, assignment))
     for other in folder.parent.parent.glob(f"*/{assignment}/"):
         # A line that is there tells of a notebook that was.
         if other.parent.name not in known and not any(other.glob("*.ipynb")):
             why = _refused(assignment, [path.name for path in other.glob("*")])
-            _report.note(root, assignment, other.parent.name, None, total, [why])
+            report.note(root, assignment, other.parent.name, None, total, [why])
     remarks = []
     try:
         remarks.extend(_take_out(folder))
@@ -88,7 +88,7 @@ def before(*, assignment, student, notebooks, root):
     why = "grading did not come to its end: see what nbgrader says"
     if source.name not in names:
         why = _refused(assignment, names)
-    _report.note(root, assignment, student, None, total, [why, *remarks])
+    report.note(root, assignment, student, None, total, [why, *remarks])
 
 
 def _refused(assignment, names):
@@ -150,23 +150,23 @@ class Judge(theirs.base.NbGraderPreprocessor):
         grading = self._graded(nb, source, name, remarks, coursedir.root)
         points = points_of(source)
         for cell in nb.cells:
-            if _sets.is_test(cell):
-                message = grading.messages[_sets.mark(cell)["grade_id"]]
+            if sets.is_test(cell):
+                message = grading.messages[sets.mark(cell)["grade_id"]]
                 cell.outputs = [] if message is None else [_error(message)]
         passed = [p for test, p in points.items() if grading.messages[test] is None]
         total = sum(points.values())
         remarks = limited(remarks + grading.remarks)
         if remarks:
             nb.cells.insert(0, _shown(remarks))
-        _report.note(coursedir.root, name, student, sum(passed), total, remarks)
+        report.note(coursedir.root, name, student, sum(passed), total, remarks)
         return nb, resources
 
     def _graded(self, nb, source, name, remarks, root):
-        work = _sets.work_of(source)
+        work = sets.work_of(source)
         refused = next((r for r in remarks if r.startswith("refused: ")), None)
         if refused:
             return Grading({test: refused for test, _ in work["tests"]})
-        cells = _sets.runnable(nb)
+        cells = sets.runnable(nb)
         try:
             key = read_key(root)
             [grading] = grade(work, [cells], key, name, user=self.student_user)
@@ -180,7 +180,7 @@ class Judge(theirs.base.NbGraderPreprocessor):
 
 def _shown(remarks):
     """Return the cell that tells student and grader what was put right."""
-    lines = [harmless(_report.line(remark)) for remark in remarks]
+    lines = [harmless(report.line(remark)) for remark in remarks]
     return nbformat.v4.new_markdown_cell("**Grading**\n\n- " + "\n- ".join(lines))
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from bnlib.course._worker import Limits, small_environment
+from grading.worker import Limits, small_environment
 
 #: Seconds that the tests' own work may take beyond the submission's limit.
 GRACE = 30.0
@@ -139,7 +139,7 @@ def _judge(job, found, seconds, folder):
     with ours, tempfile.TemporaryFile() as told_on_error:
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "bnlib.course._judge"],
+                [sys.executable, "-P", "-m", "grading.judge"],
                 stdin=subprocess.PIPE,
                 stdout=theirs.fileno(),
                 stderr=told_on_error,

@@ -1,11 +1,11 @@
-"""The command line: ``python -m bnlib.course make`` and ``check``."""
+"""The command line: ``python -m grading make`` and ``check``."""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
-from bnlib.course import _check, _make, _sets
+from grading import check, make, sets
 
 BUILT = "_build/assignments"
 
@@ -21,7 +21,7 @@ def main(arguments=None):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m bnlib.course")
+    parser = argparse.ArgumentParser(prog="python -m grading")
     commands = parser.add_subparsers(required=True)
     making = commands.add_parser(
         "make", help="write student versions, solutions, zips and a course folder"
@@ -53,10 +53,10 @@ def run_make(options):
             "be kept there"
         )
     out = Path(options.out or BUILT).expanduser()
-    key = options.key or _sets.DEFAULT_KEY
+    key = options.key or sets.DEFAULT_KEY
     if options.key:
-        _make.make_course(options.sets, key, out / "course", options.course)
-    for path in _make.make(options.sets, key, out):
+        make.make_course(options.sets, key, out / "course", options.course)
+    for path in make.make(options.sets, key, out):
         print(f"wrote {path}")
     print(f"student versions in {out / 'student'}, solutions in {out / 'solution'}")
     if options.key:
@@ -68,10 +68,10 @@ def run_make(options):
 
 def run_check(options):
     """Print what every version of the sets scores; 1 if one is not as it should be."""
-    keys = options.keys or _check.KEYS
+    keys = options.keys or check.KEYS
     bad = 0
-    for name in options.sets or _sets.set_names():
-        for key, title, lost, wanted, grading in _check.check(name, keys):
+    for name in options.sets or sets.set_names():
+        for key, title, lost, wanted, grading in check.check(name, keys):
             good = lost == wanted
             bad += not good
             mark, points = "ok  " if good else "BAD ", sum(lost.values())
@@ -91,7 +91,7 @@ def run_check(options):
 def _print_cheats(name):
     """Print what answers without knowledge earn; return how many earn anything."""
     bad = 0
-    for title, earned in _check.earned_by_cheating(name).items():
+    for title, earned in check.earned_by_cheating(name).items():
         bad += bool(earned)
         mark, points = "BAD " if earned else "ok  ", sum(earned.values())
         print(f"{mark}{name}  {title:<54} earns {points:g} {earned or ''}")

@@ -6,14 +6,18 @@ import zipfile
 from pathlib import Path
 
 from bnlib._files import write_whole
-from bnlib.course import _sets
-from bnlib.course._files import KEY_FILE, checked_key, read_key
+from grading import sets
+from grading.keys import KEY_FILE, checked_key, read_key
 
+REPOSITORY = Path(__file__).resolve().parents[1]
 CONFIG = """\
 # Read by nbgrader wherever it runs in this folder.
+import sys
 from pathlib import Path
 
-from bnlib.course import configure
+# Where this course was made, for a Python that has no `grading` otherwise.
+sys.path.append({repository!r})
+from grading import configure
 
 c = get_config()
 c.CourseDirectory.course_id = {course!r}
@@ -42,8 +46,8 @@ def make(names, key, out):
     """
     out = Path(out)
     rendered = {
-        name: _sets.load_source(name, checked_key(key))
-        for name in names or _sets.set_names()
+        name: sets.load_source(name, checked_key(key))
+        for name in names or sets.set_names()
     }
     sums = out / "SHA256SUMS"
     for folder in ("student", "solution"):
@@ -52,9 +56,9 @@ def make(names, key, out):
     sums.unlink(missing_ok=True)
     zips = []
     for name, source in rendered.items():
-        student, _ = _sets.student_version(source)
+        student, _ = sets.student_version(source)
         write_whole(out / f"student/{name}.ipynb", _text(student))
-        solution = _text(_sets.solution_version(source))
+        solution = _text(sets.solution_version(source))
         write_whole(out / f"solution/{name}.ipynb", solution)
         zips.append(out / f"{name}.zip")
         write_whole(zips[-1], _zipped({f"{name}/{name}.ipynb": _text(student)}))
@@ -83,9 +87,7 @@ def make_course(names, key, folder, course):
     folder, key = Path(folder), checked_key(key)
     if (folder / KEY_FILE).exists() and read_key(folder) != key:
         raise ValueError(f"{folder} was made with another key: name another folder")
-    rendered = {
-        name: _sets.load_source(name, key) for name in names or _sets.set_names()
-    }
+    rendered = {name: sets.load_source(name, key) for name in names or sets.set_names()}
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     write_whole(folder / KEY_FILE, f"{key}\n", mode=0o600)
@@ -95,7 +97,7 @@ def make_course(names, key, folder, course):
     config = folder / "nbgrader_config.py"
     # A teacher's own settings stay.
     if not config.exists():
-        write_whole(config, CONFIG.format(course=course))
+        write_whole(config, CONFIG.format(course=course, repository=str(REPOSITORY)))
 
 
 def _text(notebook):

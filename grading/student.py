@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 
-from bnlib.course import _wire
+from grading import wire
 
 #: What differentiates by itself: the sets ask for derivatives.
 NOT_HERE = ("autograd", "jax", "tensorflow", "torch")
@@ -91,10 +91,10 @@ def call(namespace, name, tree, unpacker):
         return {"missing": True}, []
     positional, named = unpacker.unpack(tree)
     given = [array.tobytes() for array in unpacker.arrays]
-    packer = _wire.Packer()
+    packer = wire.Packer()
     try:
         value = packer.pack(namespace[name](*positional, **named))
-    except _wire.Refused as refusal:
+    except wire.Refused as refusal:
         return {"refused": str(refusal)}, []
     except BaseException as error:
         return {"raised": told(error)}, []
@@ -107,22 +107,22 @@ def call(namespace, name, tree, unpacker):
 def main():
     """Serve until the judge hangs up."""
     channel = socket.socket(fileno=int(sys.argv[1]))
-    limits, _ = _wire.receive(channel)
+    limits, _ = wire.receive(channel)
     set_limits(**limits)
     sys.meta_path.insert(0, Absent)
     defined = {}
     namespace = {"__name__": "__main__", "display": lambda *shown, **options: None}
     while True:
-        request, unpacker = _wire.receive(channel)
+        request, unpacker = wire.receive(channel)
         if "cell" in request:
             reply, arrays = run_cell(namespace, defined, *request["cell"]), []
         else:
             reply, arrays = call(namespace, *request["call"], unpacker)
         try:
-            _wire.send(channel, reply | {"number": request["number"]}, arrays)
-        except _wire.Refused as refusal:
+            wire.send(channel, reply | {"number": request["number"]}, arrays)
+        except wire.Refused as refusal:
             reply = {"refused": str(refusal), "number": request["number"]}
-            _wire.send(channel, reply)
+            wire.send(channel, reply)
 
 
 if __name__ == "__main__":
