@@ -1,32 +1,31 @@
 """The claims of chapter 10 on one unit at a time: its direction, its rate, sweeps."""
 
+import functools
+
 import numpy as np
 import torch
 from scipy import optimize
 
-from bnlib.claims.chapter09_gaussian import PHI, Gaussian, gradient
-from bnlib.claims.chapter10_layer import (
+from bnlib.claims._instances_gaussian import PHI, Gaussian, gradient
+from bnlib.claims._instances_hidden_layer import (
     WEIGHTS,
-    chapter_claim,
     coefficients,
     grid,
+    lengths_on_line,
     random_layer,
     random_unit,
 )
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.optim import gdnp
 from bnlib.smoothness import second_derivatives
 
+chapter_claim = functools.partial(
+    claim, chapter="10-gdnp-networks", kind="theorem", source="kohler2019"
+)
+
+
 _SPACE, _SPACE_WEIGHTS = grid(41, dimensions=3)
-
-
-def lengths_on_line(rng, layer, index):
-    """Coefficients c_j of S^-1 u for the other units, some 0; row ``index`` is 0."""
-    m = len(layer.theta)
-    others = rng.uniform(-0.7, 0.7, m) / np.sqrt(layer.gaussian.lambda_1)
-    others[rng.random(m) < 0.3] = 0
-    others[index] = 0
-    return torch.from_numpy(others)
 
 
 def along_u(layer, w, index, others):

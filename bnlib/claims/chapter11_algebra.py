@@ -6,37 +6,14 @@ import itertools
 import numpy as np
 import torch
 
+from bnlib.claims._instances_margins import network, random_inputs, random_layers
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
-from bnlib.implicit_bias import euler_sums, gaussian_weights
+from bnlib.implicit_bias import euler_sums
 
 chapter_claim = functools.partial(
     claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
 )
-
-
-def random_layers(rng, inputs, depth=None):
-    """Draw the matrices of a network with one output.
-
-    No hidden layer is narrow, or all its units might be off.
-    """
-    depth = int(rng.integers(2, 5)) if depth is None else depth
-    widths = [inputs, *rng.integers(6, 11, depth - 1), 1]
-    return [torch.from_numpy(W) for W in gaussian_weights(widths, rng)]
-
-
-def network(layers, x, bias=0.0):
-    """The outputs for the rows of x: ReLU layers, then a linear one."""
-    first, *rest = layers
-    x = x @ first.T + bias
-    for layer in rest:
-        x = torch.relu(x) @ layer.T
-    return x[:, 0]
-
-
-def random_inputs(rng, count=6):
-    """Standard normal examples of three to five features."""
-    return torch.from_numpy(rng.standard_normal((count, int(rng.integers(3, 6)))))
 
 
 def _nonnegative(rng, last):

@@ -1,10 +1,11 @@
 """The claims of chapter 06 on the curvature in front of batch normalization."""
 
+import functools
+
 import numpy as np
 import torch
 
-from bnlib.claims.chapter06_gradient import (
-    chapter_claim,
+from bnlib.claims._instances_smoothness import (
     gradient,
     layer_at,
     random_layer,
@@ -13,8 +14,11 @@ from bnlib.claims.chapter06_gradient import (
     weighted_square,
 )
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.smoothness import curvature_terms, hessian_product
 from bnlib.transform import batch_norm_forward
+
+chapter_claim = functools.partial(claim, chapter="06-smoothness", kind="theorem")
 
 
 def curved(function, at):
