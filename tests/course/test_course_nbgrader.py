@@ -65,14 +65,14 @@ def nothing(notebook):
     """Leave a submission as it is."""
 
 
-KILLS_JUDGE = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)"
+KILLS = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)"
 # What each student did, to a solution or to the untouched version, and the share of
 # the autograded points that this is worth.
 CHANGES = {
     "right": (True, nothing, 1),
     "untouched": (False, nothing, 0),
     "endless": (True, extra("while True: pass"), 1),
-    "killer": (True, extra(KILLS_JUDGE), 0),
+    "killer": (True, extra(KILLS), 1),
     "leaves": (True, extra("import os\nif os.fork(): os._exit(0)"), 1),
     "forged": (False, forged, 0),
 }
