@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-__all__ = ["expect", "handed_over", "instances"]
+__all__ = ["expect", "handed_over", "instances", "number"]
 
 
 def instances(name):
@@ -81,6 +81,49 @@ def expect(what, found, wanted, allowed, look):
     miss = _miss(found, wanted, allowed)
     if miss:
         raise AssertionError(f"{what}: {miss}. {look}")
+
+
+def number(what, found):
+    """Return what a function gave, where one number is asked for.
+
+    Parameters
+    ----------
+    what : str
+        What it is, in words.
+    found : object
+        What the student's function gave.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    AssertionError
+        If it is an array with axes, no number, or not finite.
+
+    Examples
+    --------
+    >>> number("slope", 2)
+    2.0
+    >>> number("slope", [2.0, 3.0])
+    Traceback (most recent call last):
+    AssertionError: slope: one number is asked for, found list
+    """
+    is_number = isinstance(found, int | float | np.number) and not isinstance(
+        found, bool
+    )
+    if isinstance(found, np.ndarray):
+        is_number = found.ndim == 0 and found.dtype.kind in "iuf"
+    kind = type(found).__name__
+    shape = f" of shape {found.shape}" if isinstance(found, np.ndarray) else ""
+    assert is_number, f"{what}: one number is asked for, found {kind}{shape}"
+    try:
+        value = float(found)
+    except (OverflowError, TypeError):
+        value = np.nan
+    assert np.isfinite(value), f"{what}: {kind} is not a finite number"
+    return value
 
 
 def handed_over(state, most):

@@ -17,7 +17,7 @@ WRONG = """
 WRONG = {
     "adds one": {
         "cells": {"moved": "def moved(x):\\n    return x + 1 + SHIFT"},
-        "lost": {"moved-values": 2, "moved-hidden": 1},
+        "lost": {"moved-values", "moved-hidden"},
     },
 }
 """

@@ -169,7 +169,8 @@ def test_each_submission_gets_its_own_points(exported, graded, total, student, s
 
 def test_a_wrong_answer_loses_what_it_should(exported, total):
     answer = next(iter(sets.load_wrong(SET).values()))
-    lost = sum(answer["lost"].values())
+    points = points_of(sets.load_source(SET, "spring"))
+    lost = sum(points[test] for test in answer["lost"])
     assert float(exported["wrong"]["raw_score"]) == total - lost
     assert lost > 0
 
