@@ -10,7 +10,6 @@ import html
 import io
 import re
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import Fit
 from sphinx_external_toc.parsing import parse_toc_yaml
 
+import bnlib
 from tools import browser, build
 from tools.files import write_whole
 
@@ -73,7 +73,7 @@ def site_pages(root):
 def cover(config):
     """Return the first page: the title, the version and where the book is read."""
     logo = (ROOT / config["logo"]).read_text(encoding="utf-8")
-    lines = [config["title"], f"Version {version('bnlib')}", config["html"]["baseurl"]]
+    lines = [config["title"], f"Version {bnlib.__version__}", config["html"]["baseurl"]]
     said = "".join(f"<p>{html.escape(line)}</p>" for line in lines if line)
     return re.sub(r"<\?xml.*?\?>", "", logo) + said
 

@@ -6,7 +6,6 @@ A release is a tag ``vVERSION``: what it stands for must agree everywhere, and b
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import yaml
@@ -17,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEADING = re.compile(
     r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\d{4}-\d\d-\d\d))?$", re.M
 )
+VERSION = re.compile(r'^__version__ = "(.+)"$', re.M)
 #: What the list of experiments says of one without a good record.
 STALE_RECORD = re.compile(r"older code|(?<=  )(?:no|broken)(?=  )")
 
@@ -29,10 +29,10 @@ def git(root, *arguments):
     return done.stdout.rstrip("\n")
 
 
-def project_version(root):
-    """Return the version that ``pyproject.toml`` names."""
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    return project["project"]["version"]
+def package_version(root):
+    """Return the version of the package, from which ``pyproject.toml`` takes it."""
+    text = (root / "bnlib/__init__.py").read_text(encoding="utf-8")
+    return VERSION.search(text)[1]
 
 
 def addresses(root):
@@ -58,7 +58,7 @@ def changelog(root):
         part["name"]: (part["date"], text[part.end() : end].strip())
         for part, end in zip(parts, ends)
     }
-    version = project_version(root)
+    version = package_version(root)
     date, changes = told.get(version, (None, ""))
     if version not in told:
         yield f"CHANGELOG.md has no heading: ## [{version}] - YYYY-MM-DD"
@@ -73,9 +73,9 @@ def changelog(root):
 def citation(root):
     """Find where the citation differs from the project and the changelog."""
     cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
-    version = project_version(root)
+    version = package_version(root)
     if str(cited["version"]) != version:
-        yield f"CITATION.cff names version {cited['version']}, pyproject.toml {version}"
+        yield f"CITATION.cff names version {cited['version']}, bnlib {version}"
     text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     dates = {part["name"]: part["date"] for part in HEADING.finditer(text)}
     released = cited.get("date-released")
@@ -91,14 +91,14 @@ def tree(root):
     if changed := git(root, "status", "--porcelain"):
         files = ", ".join(line[3:] for line in changed.splitlines())
         yield f"not committed: {files}"
-    tag, head = f"v{project_version(root)}", git(root, "rev-parse", "HEAD")
+    tag, head = f"v{package_version(root)}", git(root, "rev-parse", "HEAD")
     here = [name for name in git(root, "tag", "--points-at", "HEAD").split()]
     if others := [name for name in here if name.startswith("v") and name != tag]:
-        yield f"the tag here is {', '.join(others)}, pyproject.toml asks for {tag}"
+        yield f"the tag here is {', '.join(others)}, bnlib is {tag}"
     if git(root, "tag", "--list", tag) and tag not in here:
         yield (
             f"{tag} is a release already, of another commit than {head[:9]}: "
-            "raise the version in pyproject.toml"
+            "raise __version__ in bnlib/__init__.py"
         )
 
 
@@ -142,7 +142,7 @@ def main():
     found = problems()
     for line in found:
         print(f"- {line}", file=sys.stderr)
-    tag = f"v{project_version(ROOT)}"
+    tag = f"v{package_version(ROOT)}"
     if found:
         print(f"not ready for {tag}: {len(found)} thing(s)", file=sys.stderr)
         return 1

@@ -31,15 +31,16 @@ COLAB_CELL = """\
 import importlib.util
 
 if importlib.util.find_spec("bnlib") is None:
-    %pip install -q git+{address}"""
+    %pip install -q "batch-normalization-proved-and-run[data,plot] @ git+{address}\""""
 UNSET_COLAB_CELL = """\
 # Where the package is installed, nothing happens.
 import importlib.util
 
 if importlib.util.find_spec("bnlib") is None:
+    name = "batch-normalization-proved-and-run[data,plot]"
     address = "{address}"
     print("bnlib is missing. Put your copy's owner for OWNER, and run:")
-    print(f"%pip install -q git+{{address}}")"""
+    print(f'%pip install -q "{{name}} @ git+{{address}}"')"""
 CONFIGURED = {
     "url": re.compile(r"(?<=^  url: ).*$", re.MULTILINE),
     "baseurl": re.compile(r"(?<=^  baseurl: ).*$", re.MULTILINE),
