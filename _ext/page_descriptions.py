@@ -87,8 +87,6 @@ def describe(app, pagename, templatename, context, doctree):
     if text:
         tag = f'<meta name="description" content="{text}" />\n'
         context["metatags"] = context.get("metatags", "") + tag
-    if pagename == root and base:
-        context["pageurl"] = base
     card = {
         "og:type": "website" if pagename == root else "article",
         "og:description": text,
@@ -99,6 +97,9 @@ def describe(app, pagename, templatename, context, doctree):
     }
     if pagename in app.env.titles:
         card["og:title"] = escape(app.env.titles[pagename].astext())
+    if pagename == root and base:
+        # The site's own address is the first page's.
+        context["pageurl"] = card["og:url"] = base
     # A card's addresses must be whole: without the site's there is none.
     fields = card if base else {"ogp_disable": True}
     context["meta"] = (context.get("meta") or {}) | fields

@@ -2,11 +2,13 @@
 
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 from small_book import CONTENTS, OPENING, Book
 from sphinx.errors import ConfigError
 
-from tools import build
+from tools import build, executed
+from tools.notebooks import code_cells
 from tools.site import Site
 
 REPOSITORY = "https://github.com/someone/a-book"
@@ -129,3 +131,19 @@ def test_the_sites_address_ends_in_a_slash(addresses, given, kept):
     config = SimpleNamespace(html_baseurl=given, html_title="A book")
     addresses.check_site_address(None, config)
     assert config.html_baseurl == (given if kept is None else kept)
+
+
+def test_an_executed_notebook_has_what_its_page_shows(published, tmp_path):
+    written = executed.write_executed(tmp_path, published.root)
+    assert tmp_path / "chapters/02-page.ipynb" in written
+    notebook = nbformat.read(tmp_path / "chapters/02-page.ipynb", as_version=4)
+    assert code_cells(notebook)[0].outputs[0].text == "package one\n"
+
+
+def test_no_notebook_is_written_of_a_site_that_is_older_than_its_sources(
+    published, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(build, "is_current", lambda root: False)
+    with pytest.raises(FileNotFoundError, match="make book"):
+        executed.write_executed(tmp_path, published.root)
+    assert list(tmp_path.iterdir()) == []

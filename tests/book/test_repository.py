@@ -71,7 +71,7 @@ def test_without_an_address_there_is_no_badge_and_the_cell_says_what_to_put_in(c
     exec(repository.colab_cell(repository.UNSET).replace("bnlib", "not_installed"))
     said = capsys.readouterr().out
     assert "for OWNER" in said
-    assert f"%pip install -q git+{repository.UNSET}" in said
+    assert f'[data,plot] @ git+{repository.UNSET}"' in said
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_new_address_is_written_everywhere_and_nothing_else_changes(tree):
     assert readme.endswith(f"{CLOSING}{NEW}, {NEW}.git, and {OLD}-of-others.\n")
     assert f"{NEW}/actions/workflows/test.yml" in readme
     assert first_cell(tree) == repository.colab_cell(NEW)
-    assert f"\n    %pip install -q git+{NEW}" in first_cell(tree)
+    assert f'[data,plot] @ git+{NEW}"' in first_cell(tree)
     notebook = nbformat.read(tree / "chapters/01.ipynb", as_version=4)
     assert notebook.cells[1].source == f"See {NEW}/issues."
     citation = (tree / "CITATION.cff").read_bytes().decode()
