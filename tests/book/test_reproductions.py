@@ -50,7 +50,7 @@ class Page:
         record = LOAD("digits-learning-rate")
         parameters = record.parameters | parameters
         changed = dataclasses.replace(record, id=name, parameters=parameters)
-        content = dataclasses.asdict(changed) | {"format": 2}
+        content = dataclasses.asdict(changed) | {"format": 3}
         (self.folder / f"{name}.json").write_text(json.dumps(content))
 
 
