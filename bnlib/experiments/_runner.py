@@ -8,9 +8,9 @@ from pathlib import Path
 
 import filelock
 import torch
-from tqdm import tqdm
 
 from bnlib import data
+from bnlib._extras import extra
 from bnlib._files import runs_folder
 from bnlib.experiments._files import Partial, canonical
 from bnlib.experiments._machine import (
@@ -143,6 +143,9 @@ class _Run:
 
     def _compute(self, datasets, finished, partial):
         """Entries of all units in order, `finished` ones taken as they are."""
+        with extra("data"):
+            from tqdm import tqdm
+
         entries = {canonical(entry["unit"]): entry for entry in finished}
         units = self.experiment.units(self.parameters)
         try:
