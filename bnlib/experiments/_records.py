@@ -84,9 +84,16 @@ class Record:
             return "of the present code"
         if self.confirmed is None or self.confirmed["source"] != present:
             return "older code"
-        date = self.confirmed["date"].partition(" ")[0]
+        return self.confirmation
+
+    @property
+    def confirmation(self):
+        """What later code gave again, "confirmed on 12 of 190 units, DAY", or None."""
+        if self.confirmed is None:
+            return None
+        day = self.confirmed["date"].partition(" ")[0]
         units = f"{len(self.confirmed['units'])} of {self.confirmed['of']} units"
-        return f"confirmed on {units}, {date}"
+        return f"confirmed on {units}, {day}"
 
     @property
     def seeds(self):

@@ -89,6 +89,17 @@ def test_with_the_shipped_records_each_is_drawn_with_its_date_and_command(page):
     assert len(plt.get_fignums()) >= 6
 
 
+def test_a_record_that_later_code_confirmed_says_on_how_many_units(page):
+    page.add("ioffe-mnist")
+    path = page.folder / "ioffe-mnist.json"
+    confirmed = dict.fromkeys(("source", "left_out", "device", "versions"))
+    confirmed |= {"units": [0, 7], "of": 60, "date": "2026-12-01 03:00"}
+    content = json.loads(path.read_text()) | {"confirmed": confirmed}
+    path.write_text(json.dumps(content))
+    page.run("def median_run").names["recorded"]("ioffe-mnist")
+    assert " s, confirmed on 2 of 60 units, 2026-12-01:* " in page.shown[-1]
+
+
 def test_a_record_of_the_published_size_is_reproduced(page):
     page.add("ioffe-mnist", steps=50_000, width=100, hidden_layers=3)
     assert page.run(AFTER_THE_TABLE).status("Fig. 1:") == ("reproduced", "")

@@ -1,4 +1,4 @@
-"""Confirming a record: units computed again agree to the last digit, or nothing is said."""
+"""Confirming a record: units computed again agree to the last digit, or it stays."""
 
 import dataclasses
 import json
@@ -78,10 +78,7 @@ def test_a_value_that_differs_is_told_with_its_unit_and_nothing_is_written(
     text = change_row(toy, 3, **values)
     with pytest.raises(ValueError, match=says) as caught:
         confirm("toy", 6, folder=toy.folder)
-    unit = experiments.get("toy").units(
-        {"arms": ["a", "b"], "sizes": [0.5], "seeds": [0, 1, 2]}
-    )[3]
-    assert str(unit) in str(caught.value)
+    assert "{'arm': 'b', 'size': 0.5, 'seed': 0}" in str(caught.value)
     assert (toy.folder / "toy.json").read_text() == text
 
 
@@ -153,6 +150,6 @@ def test_units_are_spread_over_the_sweep_and_the_same_each_time(count, total):
 
 def test_units_fall_on_every_value_of_a_short_axis():
     # 190 units: 2 arms, 19 rates, 5 seeds.
-    rows = spread_out(12, 190)
+    rows = spread_out(24, 190)
     assert {row // 95 for row in rows} == {0, 1}
     assert {row % 5 for row in rows} == set(range(5))
