@@ -97,13 +97,13 @@ class _Code:
             return module
         if path is None:
             raise ValueError(f"{name} is imported from {module}, which is not in bnlib")
-        inside = self.module(path)
-        if name in inside.definitions:
+        if name in self.module(path).definitions:
             return [Place(path, name)]
-        if name not in inside.imports and f"{path}i" in self.files:
-            inside = self.module(f"{path}i")
-        if name in inside.imports:
-            return self.follow(inside.imports[name])
+        for file in filter(self.files.get, (path, f"{path}i")):
+            # `from . import a` says of a package's module only that it is there.
+            imports = [*self.module(file).imports.get(name, [])]
+            if imports := [each for each in imports if each != (module, name)]:
+                return self.follow(imports)
         submodule = f"{module}.{name}"
         if self._file(submodule) or submodule.split(".")[1] in LEFT_OUT:
             return self.find(submodule, None)

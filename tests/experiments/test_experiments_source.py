@@ -255,7 +255,12 @@ def test_a_name_that_a_stub_shows_is_followed(package):
     own = OWN_TEXT.replace("transform.f", "bnlib.f")
     before, after = moved(
         package,
-        {"__init__.pyi": "from .transform import f as f\n", OWN: own},
+        {
+            "__init__.pyi": (
+                "from . import rooms as rooms\nfrom .transform import f as f\n"
+            ),
+            OWN: own,
+        },
     )
     assert before == after
 
