@@ -10,7 +10,8 @@ from bnlib._arrays import check_arrays, values_averaged
 
 def check_number(name, value, low, high=math.inf):
     """Raise unless value is a finite real number in [low, high]."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    # float first: to ask an abstract class takes five times as long.
+    if not isinstance(value, (float, Real)) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}: give a number")
     try:
         finite = math.isfinite(value)
@@ -67,10 +68,12 @@ def check_features(name, x, num_features):
 
 
 def check_training_count(name, x, axes):
-    """Raise if batch statistics would rest on one value per feature, or on none."""
-    if values_averaged(name, x, axes) == 1:
+    """Return how many values a feature has; raise if that is one, or none."""
+    count = values_averaged(name, x, axes)
+    if count == 1:
         raise ValueError(
             f"{name} has shape {tuple(x.shape)}, one value per feature: batch "
             "statistics need at least two; give a larger batch, or use running "
             "statistics"
         )
+    return count

@@ -2,13 +2,19 @@
 
 import torch
 
+from bnlib.kernels._backend import mark_written
+
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+backward = None
 
 
-def batch_norm(
-    input, running_mean, running_var, weight, bias, training, momentum, eps, relu
-):
-    """Return the output, differentiable any number of times."""
+def refusal(input):
+    """Return None: it takes every input."""
+    return None
+
+
+def forward(input, running_mean, running_var, weight, bias, options, keep=True):
+    """Return the output, differentiable any number of times, and None."""
     # Half precision goes with parameters in float32, all else with its own dtype.
     dtype = torch.float32 if input.dtype.itemsize == 2 else input.dtype
     given = running_mean, running_var
@@ -16,14 +22,19 @@ def batch_norm(
         None if vector is None else vector.to(dtype)
         for vector in (*given, weight, bias)
     )
+    training, momentum, eps, relu = options
     output = torch.batch_norm(
         _unambiguous(input), weight, bias, mean, var, training, momentum, eps, True
     )
     for buffer, updated in zip(given, (mean, var)):
-        if training and updated is not buffer:
+        if not training or buffer is None:
+            continue
+        if updated is buffer:
+            mark_written(buffer)
+        else:
             buffer.copy_(updated)
     output = _as_laid_out(output, input)
-    return output.relu() if relu else output
+    return output.relu() if relu else output, None
 
 
 def _is_ambiguous(input):
