@@ -64,7 +64,7 @@ notebooks: $(READY)  ## run every notebook again and store its text outputs
 # By way of the environment: a list of processes shows the arguments to everybody.
 assignments: export BNLIB_COURSE_KEY = $(value KEY)
 assignments: $(READY)  ## make the problem sets; with KEY and OUT=FOLDER, a course
-	$(BIN)/python -m bnlib.course make $(if $(OUT),--out "$(OUT)")
+	$(BIN)/python -m grading make $(if $(OUT),--out "$(OUT)")
 
 bench: $(READY)  ## time bnlib against torch on this machine
 	$(BIN)/python -m tools.bench

@@ -9,8 +9,6 @@ import importlib
 import pkgutil
 from importlib.metadata import version
 
-__version__ = version("bnlib")
-
 _EXPORTS = {
     "batch_norm_forward": "transform",
     "batch_norm_backward": "transform",
@@ -30,6 +28,9 @@ __all__ = [*_EXPORTS, *_SUBMODULES]
 
 
 def __getattr__(name):
+    # A clone that is not installed has no version, and its tools run all the same.
+    if name == "__version__":
+        return version("bnlib")
     if name in _EXPORTS:
         return getattr(importlib.import_module(f"bnlib.{_EXPORTS[name]}"), name)
     if name in _SUBMODULES:

@@ -94,6 +94,13 @@ def upcast(array):
     return xp.astype(array, xp.result_type(array.dtype, xp.float64), copy=False)
 
 
+def double(array):
+    """Return a checked array in float64, or float32 where the device has no more."""
+    wide = upcast(detached(array))
+    xp = compat.array_namespace(wide)
+    return xp.astype(wide, xp.float64) if wide.dtype.itemsize > 8 else wide
+
+
 def averaged_axes(x, axes):
     """Return the axes to average over as a sorted tuple; None means all but 1."""
     if axes is None:

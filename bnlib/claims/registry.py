@@ -272,14 +272,18 @@ def get(id):
 
 
 def _load():
-    """Import the chapters' files, which register their claims."""
+    """Import the chapters' files, which register their claims.
+
+    Files that start with an underscore hold none: they are what several share, such
+    as modules of random instances.
+    """
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if re.fullmatch(r"chapter\d\d_\w+", module.name):
             importlib.import_module(f"{__package__}.{module.name}")
-        elif module.name not in ("check", "registry", "__main__"):
+        elif module.name not in ("check", "registry") and module.name[0] != "_":
             raise ImportError(
                 f"bnlib/claims/{module.name}.py holds no chapter's claims: name it "
-                "chapterNN_topic.py"
+                "chapterNN_topic.py, or _instances_topic.py if claims share it"
             )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bnlib.experiments._files import PACKAGE, write_atomically
+from bnlib._files import PACKAGE, write_whole
 from bnlib.experiments._registry import all_experiments
 
 RECORDS = PACKAGE / "records"
@@ -178,7 +178,7 @@ def _scale_of(path):
 def write_record(record, folder, force):
     check_target(record.id, folder, force)
     path = Path(folder) / f"{record.id}.json"
-    write_atomically(path, to_json(record))
+    write_whole(path, to_json(record))
     return path
 
 

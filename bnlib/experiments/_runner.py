@@ -14,12 +14,8 @@ import torch
 from tqdm import tqdm
 
 from bnlib import data
-from bnlib.experiments._files import (
-    Partial,
-    cache_folder,
-    canonical,
-    fingerprint,
-)
+from bnlib._files import runs_folder
+from bnlib.experiments._files import Partial, canonical, fingerprint
 from bnlib.experiments._machine import (
     choose_device,
     describe,
@@ -124,7 +120,7 @@ class _Run:
         if self.scale != "paper" and self.folder is None:
             return self._record(self._compute(datasets, [], None), checksums, source)
         header = self._header(checksums, source)
-        partial = Partial(cache_folder(), self.experiment.id, header)
+        partial = Partial(runs_folder(), self.experiment.id, header)
         with ExitStack() as stack:
             stack.enter_context(_only_process(partial.path))
             entries = self._compute(datasets, partial.read(), partial)

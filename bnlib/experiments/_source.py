@@ -7,7 +7,7 @@ import linecache
 import re
 from functools import cache
 
-from bnlib.experiments._files import PACKAGE
+from bnlib._files import PACKAGE
 
 # They compute no result: a record read, drawn, claimed or taught otherwise is the
 # same, and of the data a run keeps the checksums.

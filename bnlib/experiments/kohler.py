@@ -85,7 +85,7 @@ def _both_descents(problem, rng, steps, points):
     log_factor = 2 * np.log1p(-problem.mu / problem.L)
     found = {}
     for name, method in (
-        ("bn", optim.bn_gradient_descent),
+        ("bn", optim.rayleigh_descent),
         ("gd", optim.gradient_descent),
     ):
         shares = _shares(problem, method(problem, start, steps=steps, tol=1e-13))

@@ -109,7 +109,8 @@ def imported(folder):
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        ("bnlib", ["lab", "course", "gpu"]),
+        ("bnlib", ["lab", "gpu"]),
+        ("grading", ["course"]),
         ("tools", ["book"]),
         ("_ext", ["book"]),
         ("tests", ["lab", "book", "course", "test"]),
@@ -117,7 +118,7 @@ def imported(folder):
 )
 def test_what_is_imported_is_declared(folder, extras):
     beside = [p.stem for p in environment.ROOT.joinpath(folder).rglob("*.py")]
-    ours = {"bnlib", "tools", *beside}
+    ours = {"bnlib", "grading", "tools", *beside}
     foreign = set(imported(folder)) - sys.stdlib_module_names - ours
     homes = packages_distributions()
     declared = {canonical(wanted.name) for wanted in requirements(*extras)}

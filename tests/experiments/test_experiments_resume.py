@@ -2,7 +2,6 @@
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 from experiment_toys import UNITS, Toy, run_in_a_process
@@ -152,29 +151,6 @@ def test_a_paper_run_of_other_parameters_is_resumed_though_it_writes_no_record(t
     toy.run(folder=None, sizes=[0.25])
     assert len(toy.computed) == UNITS - 3
     assert toy.partials() == []
-
-
-def test_unfinished_runs_are_kept_beside_the_package_in_a_source_checkout(
-    monkeypatch, tmp_path
-):
-    monkeypatch.delenv("BNLIB_CACHE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    root = Path(__file__).resolve().parents[2]
-    assert _files.cache_folder().resolve() == root / ".experiments"
-
-
-def test_unfinished_runs_are_kept_in_the_current_folder_without_a_checkout(
-    monkeypatch, tmp_path
-):
-    monkeypatch.delenv("BNLIB_CACHE", raising=False)
-    monkeypatch.setattr(_files, "PACKAGE", tmp_path / "site-packages" / "bnlib")
-    monkeypatch.chdir(tmp_path)
-    assert _files.cache_folder().resolve() == tmp_path.resolve() / ".experiments"
-
-
-def test_unfinished_runs_are_kept_where_bnlib_cache_says(monkeypatch, tmp_path):
-    monkeypatch.setenv("BNLIB_CACHE", str(tmp_path))
-    assert _files.cache_folder() == tmp_path / "experiments"
 
 
 def test_a_killed_process_leaves_no_record_and_is_resumed(toy, tmp_path):

@@ -11,7 +11,8 @@ from scipy.stats import multivariate_normal
 from bnlib import optim
 from bnlib.halfspaces import GaussianHalfspace
 from bnlib.losses import LOSSES
-from bnlib.networks import FiniteOneHiddenLayer, OneHiddenLayer, _one_hidden_plane
+from bnlib.networks import FiniteOneHiddenLayer, OneHiddenLayer
+from bnlib.problems import _one_hidden_plane
 
 SMOOTH = pytest.mark.parametrize(
     "loss", ["logistic", "shifted_sigmoid", "pseudo_huber"]

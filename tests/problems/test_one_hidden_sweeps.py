@@ -138,7 +138,7 @@ def test_a_line_search_that_finds_nothing_better_does_not_end_them(monkeypatch):
     def stalled(*arguments, **options):
         return replace(gdnp(*arguments, **options), stop_reason="stalled")
 
-    monkeypatch.setattr("bnlib.networks._one_hidden_sweeps.gdnp", stalled)
+    monkeypatch.setattr("bnlib.optim._sweeps.gdnp", stalled)
     trace = gdnp_sweeps(plain(), start(plain()), sweeps=2, steps=1, **NEWTON)
     assert trace.stop_reason == "sweeps"
     assert [len(done) for done in trace.units] == [2, 2]

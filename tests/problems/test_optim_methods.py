@@ -15,6 +15,7 @@ from bnlib.optim import (
     gdnp,
     gradient_descent,
     lbfgs,
+    rayleigh_descent,
     wn_gradient_descent,
 )
 
@@ -36,7 +37,7 @@ def squares(kind=np.array, **options):
     return LeastSquares(kind(X), kind(y)), kind(w)
 
 
-@EACH
+@pytest.mark.parametrize("method", [*METHODS.values(), rayleigh_descent])
 @KINDS
 def test_it_finds_the_least_squares_solution(method, kind):
     X, y, w = regression(d=3)
@@ -234,11 +235,11 @@ def test_the_step_on_g_is_that_on_w_unless_given(method):
 
 
 @pytest.mark.parametrize("condition", [10.0, 100.0, 1e4])
-def test_bn_descent_on_least_squares_has_the_linear_rate(condition):
+def test_descent_on_rho_has_the_linear_rate_on_least_squares(condition):
     X = np.diag(np.geomspace(1, condition, 20) ** 0.5)
     problem = LeastSquares(X, np.random.default_rng(0).standard_normal(20))
     w = np.random.default_rng(1).standard_normal(20)
-    trace = bn_gradient_descent(problem, w, steps=60)
+    trace = rayleigh_descent(problem, w, steps=60)
     found = np.array([problem.rho(w) for w in trace.w]) + problem.lambda_1
     factor = (1 - problem.mu / problem.L) ** (2 * np.arange(61))
     assert (found <= factor * found[0] * (1 + 1e-9) + 1e-14).all()
@@ -248,12 +249,13 @@ def test_bn_descent_on_least_squares_has_the_linear_rate(condition):
     )
 
 
-def test_bn_descent_on_least_squares_takes_fixed_steps_if_told():
+def test_bn_descent_takes_fixed_steps_on_least_squares_as_elsewhere():
     problem, w = squares()
-    trace = bn_gradient_descent(problem, w, steps=1, lr=0.01)
     gradient = problem.gradient(w)
     tangent = gradient - problem.S @ w * (w @ gradient) / problem.norm(w) ** 2
-    np.testing.assert_allclose(trace.w[1], w - 0.01 * tangent, rtol=1e-12)
+    for lr, step in ((0.01, 0.01), (None, 1 / problem.gradient_lipschitz)):
+        trace = bn_gradient_descent(problem, w, steps=1, lr=lr)
+        np.testing.assert_allclose(trace.w[1], w - step * tangent, rtol=1e-12)
 
 
 @PARTED
@@ -339,7 +341,7 @@ def test_bad_lengths_and_steps_are_named(method, changed, error, says):
 def test_a_start_across_u_is_named_where_the_step_needs_it():
     problem = LeastSquares(np.eye(2), np.array([1.0, 0.0]))
     with pytest.raises(ValueError, match=r"u\.w0 is 0"):
-        bn_gradient_descent(problem, np.array([0.0, 1.0]), steps=3)
+        rayleigh_descent(problem, np.array([0.0, 1.0]), steps=3)
 
 
 def test_no_problem_is_named():

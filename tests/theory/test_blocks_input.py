@@ -8,13 +8,13 @@ import torch
 from common import assert_unchanged, randn, snapshot
 from torch import nn
 
-from bnlib import networks
+from bnlib import smoothness
 
 X = randn(6, 3)
 FUNCTIONS = {
-    "exact": networks.block_norms,
-    "estimate": networks.estimate_block_norms,
-    "block": lambda n, loss, layer, others=(1,), **o: networks.hessian_block(
+    "exact": smoothness.block_norms,
+    "estimate": smoothness.estimate_block_norms,
+    "block": lambda n, loss, layer, others=(1,), **o: smoothness.hessian_block(
         n, loss, layer, others[0], **o
     ),
 }
@@ -58,21 +58,21 @@ def test_a_layer_is_an_integer(function, layer):
 @pytest.mark.parametrize("others", [1, "1", 1.5])
 def test_others_are_a_list(others):
     with pytest.raises(TypeError, match=r"others is .*: give a list of layers"):
-        networks.block_norms(two_layers(), loss, 0, others)
+        smoothness.block_norms(two_layers(), loss, 0, others)
 
 
 def test_there_is_nothing_to_depend_on_without_others():
     with pytest.raises(ValueError, match="others is empty"):
-        networks.block_norms(two_layers(), loss, 0, [])
+        smoothness.block_norms(two_layers(), loss, 0, [])
     with pytest.raises(ValueError, match="layer is 1, the last one: name the others"):
-        networks.block_norms(two_layers(), loss, 1)
+        smoothness.block_norms(two_layers(), loss, 1)
 
 
 def test_others_may_be_any_sequence_and_twice_the_same():
-    found = networks.block_norms(two_layers(), loss, 1, np.array([0, 0, 1]))
+    found = smoothness.block_norms(two_layers(), loss, 1, np.array([0, 0, 1]))
     assert found.shape == (3,)
     assert found[0] == found[1]
-    listed = networks.estimate_block_norms(two_layers(), loss, 0, (n for n in (1, 0)))
+    listed = smoothness.estimate_block_norms(two_layers(), loss, 0, (n for n in (1, 0)))
     assert listed.layers == [1, 0]
 
 
@@ -175,9 +175,9 @@ def test_a_layer_that_the_loss_does_not_call_has_blocks_of_zero_but_no_covarianc
     def first_alone(layers):
         return layers[0](X).square().sum()
 
-    assert networks.block_norms(made, first_alone, 0, [1]).tolist() == [0.0]
+    assert smoothness.block_norms(made, first_alone, 0, [1]).tolist() == [0.0]
     with pytest.raises(ValueError, match="does not call the layer 1"):
-        networks.block_norms(made, first_alone, 0, [1], coordinates="bn_directions")
+        smoothness.block_norms(made, first_alone, 0, [1], coordinates="bn_directions")
 
 
 def test_weights_that_are_not_finite_have_no_direction():
@@ -186,22 +186,22 @@ def test_weights_that_are_not_finite_have_no_direction():
         with torch.no_grad():
             made[0].weight[0, 0] = value
         with pytest.raises(ValueError, match=r"row 0 of 0\.weight has length"):
-            networks.block_norms(made, loss, 0, coordinates="directions")
+            smoothness.block_norms(made, loss, 0, coordinates="directions")
 
 
 def test_exact_norms_of_a_large_layer_are_refused_and_can_be_estimated():
     made = nn.Sequential(nn.Linear(3, 1500), nn.Linear(1500, 1)).double()
-    for function in (networks.block_norms, FUNCTIONS["block"]):
+    for function in (smoothness.block_norms, FUNCTIONS["block"]):
         with pytest.raises(ValueError, match=r"4500 weights: .* estimate_block_norms"):
             function(made, loss, 0)
-    assert networks.estimate_block_norms(made, loss, 0, samples=2).norms > 0
+    assert smoothness.estimate_block_norms(made, loss, 0, samples=2).norms > 0
 
 
 def test_a_block_of_too_many_entries_is_refused(monkeypatch):
-    monkeypatch.setattr("bnlib.networks._blocks.MOST_PARAMETERS", 3)
+    monkeypatch.setattr("bnlib.smoothness._blocks.MOST_PARAMETERS", 3)
     made = nn.Sequential(nn.Linear(1, 2), nn.Linear(2, 3)).double()
     with pytest.raises(ValueError, match="has 2 x 6 entries"):
-        networks.hessian_block(made, lambda n: n(X[:, :1]).square().sum(), 0, 1)
+        smoothness.hessian_block(made, lambda n: n(X[:, :1]).square().sum(), 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_block_of_too_many_entries_is_refused(monkeypatch):
 )
 def test_samples_and_seed_are_integers_in_their_range(options, error, message):
     with pytest.raises(error, match=message):
-        networks.estimate_block_norms(two_layers(), loss, 0, **options)
+        smoothness.estimate_block_norms(two_layers(), loss, 0, **options)
 
 
 @pytest.mark.parametrize(
@@ -237,4 +237,4 @@ def test_second_derivatives_take_tensors_with_gradients(change, error, message):
     a = torch.ones(2, requires_grad=True)
     arguments = {"value": a.square().sum(), "first": a, "second": a} | change
     with pytest.raises(error, match=message):
-        networks.second_derivatives(**arguments)
+        smoothness.second_derivatives(**arguments)
