@@ -69,8 +69,12 @@ assignments: $(READY)  ## make the problem sets; with KEY and OUT=FOLDER, a cour
 bench: $(READY)  ## time bnlib against torch on this machine
 	$(BIN)/python -m tools.bench
 
+# For the oldest Python that is taken, so that every later one finds these versions.
+# No hashes: with them pip refuses PyTorch's own builds, and the book itself.
 pins:  ## write constraints.txt: the newest versions that pyproject.toml allows
-	$(PYTHON) -m tools.pins $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	$(PYTHON) -m venv _build/pins
+	_build/pins/bin/python -m pip install -q --disable-pip-version-check uv
+	_build/pins/bin/uv pip compile -q --upgrade --python-version 3.11 --python-platform linux --all-extras --no-annotate --custom-compile-command "make pins" -o constraints.txt pyproject.toml
 
 clean:  ## remove what was built (not the environment)
-	rm -rf _build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf _build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import minimize
 from torch import nn
 
-from bnlib import _checks
+from bnlib import _checks, _modules
 from bnlib.approximation._counts import level_counts, polynomial_units
 
 
@@ -254,8 +254,7 @@ def fit(network, x, y, *, steps):
         raise ValueError(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}: give (m, n) and (m,)"
         )
-    if not isinstance(network, nn.Module):
-        raise TypeError(f"network is a {type(network).__name__}: give a torch module")
+    _modules.check_module("network", network)
     parameters = list(network.parameters())
     _check_network(network, parameters, x, y)
 

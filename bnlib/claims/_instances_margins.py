@@ -2,8 +2,8 @@
 
 import numpy as np
 import torch
-from sklearn.svm import SVC
 
+from bnlib._extras import extra
 from bnlib.implicit_bias import (
     gaussian_weights,
 )
@@ -48,6 +48,9 @@ def hard_margin(rows):
 
     Rows and their negatives, with both labels: the classifier then has no offset.
     """
+    with extra("data"):
+        from sklearn.svm import SVC
+
     model = SVC(kernel="linear", C=1e10, tol=1e-10)
     model.fit(np.vstack([rows, -rows]), np.repeat([1, -1], len(rows)))
     w = model.coef_[0]

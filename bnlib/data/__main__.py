@@ -37,7 +37,7 @@ def main(arguments=None):
             dataset = load(name)
             parts = f"{len(dataset.y_train)} + {len(dataset.y_test)} examples"
             print(f"{name}: {parts}, {_place(name)}")
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import filelock
 
+from bnlib._extras import extra
 from bnlib._files import cache_folder
 
 
@@ -152,7 +153,8 @@ def _check_writable(folder):
 
 def _download(url, file, target):
     """Put what an address gives at `target`; return what went wrong, or None."""
-    import pooch
+    with extra("data"):
+        import pooch
 
     watched = sys.stderr.isatty()
     if watched:

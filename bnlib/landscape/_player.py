@@ -6,6 +6,7 @@ import io
 import json
 
 from bnlib import _checks
+from bnlib._extras import extra
 
 # Of the frames; 100 are one to a CSS pixel.
 _DOTS_PER_INCH = 130
@@ -163,7 +164,8 @@ def film(fig, draw, captions, alt, *, seconds=0.3):
     ----------
     Chapter 13, "What noise prefers".
     """
-    from matplotlib import pyplot as plt
+    with extra("plot"):
+        from matplotlib import pyplot as plt
 
     frames = []
     try:
