@@ -109,7 +109,7 @@ class Layer(BatchNormBase):
 
 
 def recomputes():
-    """Say whether a backward pass runs this forward, as activation checkpointing does."""
+    """Say whether a backward pass runs this, as activation checkpointing does."""
     return not torch.compiler.is_compiling() and is_in_backward_pass()
 
 
