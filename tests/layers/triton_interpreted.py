@@ -283,3 +283,14 @@ def test_it_is_a_backend_like_the_others():
 
 def test_auto_does_not_choose_the_interpreter():
     assert kernels.choose("auto", drawn(2, 3)) != "triton"
+
+
+def test_an_update_raises_the_version_counters_of_the_running_statistics():
+    x, mean, var = torch.randn(6, 3), torch.zeros(3), torch.ones(3)
+    before = mean._version, var._version
+    _triton.forward(x, mean, var, None, None, Options(True, 0.1, EPS, False))
+    assert mean._version > before[0]
+    assert var._version > before[1]
+    before = mean._version, var._version
+    _triton.forward(x, mean, var, None, None, Options(False, 0.1, EPS, False))
+    assert (mean._version, var._version) == before
