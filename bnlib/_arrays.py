@@ -2,9 +2,13 @@
 
 import math
 import operator
+from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+
+#: A NumPy array or a torch tensor: one function takes both and returns its own kind.
+Array = Any
 
 
 def namespace(optional=None, **required):
@@ -57,7 +61,7 @@ def _check_kind(name, array):
         )
 
 
-def silently():
+def silently() -> np.errstate:
     """Let NumPy answer inf or NaN without a warning, as torch does."""
     return np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
