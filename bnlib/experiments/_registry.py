@@ -55,6 +55,7 @@ class Experiment:
     paired: tuple[str, ...]
     data: tuple[str, ...]
     threads: int | None
+    timed: tuple[str, ...] | bool
     function: Callable[..., dict[str, Any]]
 
     def parameters(
@@ -145,6 +146,7 @@ def experiment(
     paired: tuple[str, ...] = (),
     data: tuple[str, ...] = (),
     threads: int | None = None,
+    timed: tuple[str, ...] | bool = (),
 ) -> Callable[[Function], Function]:
     """Register the decorated function as an experiment.
 
@@ -175,6 +177,9 @@ def experiment(
     threads : int, optional
         How many torch uses on a CPU; its own choice, if not given. One is best
         for small networks: more wait for each other, long on a busy machine.
+    timed : tuple of str, or True
+        Results that measure time, which no second run repeats; True where the
+        experiment is about time alone.
 
     Returns
     -------
@@ -217,6 +222,7 @@ def experiment(
             paired=paired,
             data=data,
             threads=threads,
+            timed=timed,
             function=function,
         )
         _check(entry)

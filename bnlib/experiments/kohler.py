@@ -164,6 +164,9 @@ def power_plant(context, steps, points):
 METHODS = ("gd", "agd", "bn", "bn_large_g", "wn", "gdnp", "gdnp_search", "lbfgs")
 
 
+TIMED = ("seconds", "cpu_share")
+
+
 def _bn_large_g(problem, start, *, lr, steps):
     """Ten times the step on g."""
     return optim.bn_gradient_descent(problem, start, lr=lr, lr_g=10 * lr, steps=steps)
@@ -255,6 +258,7 @@ _FACTORS = [0.3, 1.0, 3.0, 10.0, 30.0]
     sweep={"data": "kinds", "loss": "losses", "seed": "seeds"},
     paired=("data", "loss"),
     threads=1,
+    timed=TIMED,
     live={
         "kinds": ["expectation", "sample"],
         "losses": _LOSSES,
@@ -338,6 +342,7 @@ def _draw(rng, rows, mean):
     paired=("loss",),
     data=("a9a",),
     threads=1,
+    timed=TIMED,
     live={
         "losses": ["logistic", "shifted_sigmoid"],
         "seeds": [0],

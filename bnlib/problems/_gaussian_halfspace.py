@@ -8,8 +8,8 @@ import numpy as np
 from bnlib import _arrays
 from bnlib._arrays import Array
 from bnlib.problems._checks import check_finite, zeta_of
+from bnlib.problems._gauss_rule import gauss_rule
 from bnlib.problems._losses import resolve_loss
-from bnlib.problems._quadrature import gauss_rule
 from bnlib.problems._ray import Moments, RayProblem, s_norm
 
 

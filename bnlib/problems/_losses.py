@@ -5,10 +5,10 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import array_api_compat as compat
-import numpy as np
 
 from bnlib import _arrays
 from bnlib._arrays import Array
+from bnlib.problems._trial import check_derivatives
 
 
 class Loss(ABC):
@@ -193,9 +193,6 @@ LOSSES = {
     "pseudo_huber": PseudoHuber(),
 }
 
-# Where an own loss is tried; kinks lie at rounder numbers.
-_PROBES = np.array([-3.3137, -1.6180, -0.5772, 0.1234, 0.6931, 1.4142, 2.7183])
-
 
 def resolve_loss(loss: Any, like: Array) -> Loss:
     """Return the loss of that name, or an own one after trying it.
@@ -228,35 +225,5 @@ def resolve_loss(loss: Any, like: Array) -> Loss:
         if loss not in LOSSES:
             raise ValueError(f"loss is {loss!r}: give one of {', '.join(LOSSES)}")
         return LOSSES[loss]
-    missing = [
-        name
-        for name in ("value", "d1", "d2")
-        if isinstance(loss, type) or not callable(getattr(loss, name, None))
-    ]
-    if missing:
-        raise TypeError(
-            f"loss is {loss!r}, without {', '.join(missing)}: give an object with "
-            f"methods value, d1 and d2, or one of {', '.join(LOSSES)}"
-        )
-    _try(loss, like)
+    check_derivatives("loss", loss, LOSSES, like)
     return loss
-
-
-def _try(loss, like):
-    """Raise unless the loss is elementwise and its derivatives are its own."""
-    xp = compat.array_namespace(like)
-    points = xp.asarray(_PROBES, device=compat.device(like))
-    step = 1e-5
-    for name, derivative in (("value", "d1"), ("d1", "d2")):
-        function = getattr(loss, name)
-        slopes = getattr(loss, derivative)(points)
-        if getattr(slopes, "shape", None) != points.shape:
-            raise ValueError(f"loss.{derivative} does not act elementwise on arrays")
-        differences = (function(points + step) - function(points - step)) / (2 * step)
-        allowed = 1e-3 * (1 + xp.abs(differences))
-        if not bool(xp.all(xp.abs(slopes - differences) <= allowed)):
-            raise ValueError(
-                f"loss.{derivative} is not the derivative of loss.{name}: "
-                f"{_arrays.detached(slopes).tolist()} against differences "
-                f"{_arrays.detached(differences).tolist()} at {_PROBES.tolist()}"
-            )

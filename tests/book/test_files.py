@@ -1,7 +1,6 @@
 """The files of the tree: which are its own, how one is written, where the rest goes."""
 
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -81,12 +80,6 @@ def test_a_secret_is_never_there_for_others_to_read(tmp_path, monkeypatch):
 def test_a_file_is_written_into_a_folder_that_is_not_there_yet(tmp_path):
     files.write_whole(tmp_path / "new/folder/a", "text")
     assert (tmp_path / "new/folder/a").read_text() == "text"
-
-
-def test_the_tools_write_files_before_anything_is_installed():
-    # -S leaves out every installed package.
-    code = "import sys; sys.path.insert(0, '.'); import tools.files"
-    subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=ROOT, check=True)
 
 
 @pytest.mark.parametrize("kind", ["data", "kernels"])

@@ -5,6 +5,7 @@ import pytest
 import torch
 from common import KINDS, regression
 from halfspace_problems import FORMATS, finite, gaussian, rows
+from refusals import refused
 from scipy.optimize import minimize
 
 from bnlib.decoupling import LeastSquares
@@ -303,19 +304,23 @@ def test_lbfgs_with_a_longer_memory_takes_another_path():
 @pytest.mark.parametrize(
     ("changed", "error", "says"),
     [
-        ({"w0": np.ones(3)}, ValueError, r"w0 has shape \(3,\): the problem takes"),
-        ({"w0": np.ones(4, int)}, TypeError, "w0 has dtype int64"),
-        ({"w0": np.full(4, np.inf)}, ValueError, "w0 has values that are not finite"),
-        ({"w0": torch.ones(4)}, TypeError, "w0 is a torch tensor but S is a NumPy"),
-        ({"steps": -1}, ValueError, "steps is -1"),
-        ({"tol": None}, TypeError, "tol is None"),
-        ({"callback": "print"}, TypeError, "callback is 'print'"),
+        ({"w0": np.ones(3)}, ValueError, ("w0", (3,), "(4,)")),
+        ({"w0": np.ones(4, int)}, TypeError, ("w0", "int64", "real floating dtype")),
+        ({"w0": np.full(4, np.inf)}, ValueError, ("w0", "not finite")),
+        (
+            {"w0": torch.ones(4)},
+            TypeError,
+            ("w0", "torch tensor, S NumPy array", "one library"),
+        ),
+        ({"steps": -1}, ValueError, ("steps", -1, "integer of at least 0")),
+        ({"tol": None}, TypeError, ("tol", None, "number")),
+        ({"callback": "print"}, TypeError, ("callback", "'print'", "function")),
     ],
     ids=["shape", "int", "inf", "torch", "steps", "tol", "callback"],
 )
 def test_bad_input_is_named(method, changed, error, says):
     problem, w = finite()
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         method(problem, **{"w0": w, "steps": 3, **changed})
 
 
@@ -323,30 +328,34 @@ def test_bad_input_is_named(method, changed, error, says):
 @pytest.mark.parametrize(
     ("changed", "error", "says"),
     [
-        ({"w0": np.zeros(4)}, ValueError, r"\|w0\|_S is 0"),
-        ({"g0": 0.0}, ValueError, "g0 is 0"),
-        ({"g0": np.inf}, ValueError, "g0 is inf"),
-        ({"lr": 0}, ValueError, "lr is 0"),
-        ({"lr_g": -1.0}, ValueError, r"lr_g is -1\.0"),
-        ({"lr_g": "1"}, TypeError, "lr_g is '1'"),
+        (
+            {"w0": np.zeros(4)},
+            ValueError,
+            ("|w0|_S", 0.0, "w0 of a finite length above 1e-290"),
+        ),
+        ({"g0": 0.0}, ValueError, ("g0", 0, "0")),
+        ({"g0": np.inf}, ValueError, ("g0", "inf", "finite")),
+        ({"lr": 0}, ValueError, ("lr", 0, "number above 0")),
+        ({"lr_g": -1.0}, ValueError, ("lr_g", -1.0, "finite, above 0")),
+        ({"lr_g": "1"}, TypeError, ("lr_g", "'1'", "number")),
     ],
     ids=["zero", "g0", "inf", "lr", "lr_g", "text"],
 )
 def test_bad_lengths_and_steps_are_named(method, changed, error, says):
     problem, w = finite()
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         method(problem, **{"w0": w, "steps": 3, **changed})
 
 
 def test_a_start_across_u_is_named_where_the_step_needs_it():
     problem = LeastSquares(np.eye(2), np.array([1.0, 0.0]))
-    with pytest.raises(ValueError, match=r"u\.w0 is 0"):
+    with refused(ValueError, "u.w0", "0, 0 to rounding"):
         rayleigh_descent(problem, np.array([0.0, 1.0]), steps=3)
 
 
 def test_no_problem_is_named():
     for method in METHODS.values():
-        with pytest.raises(TypeError, match="problem is None: give one with dim"):
+        with refused(TypeError, "problem", None, "one with dim, value and gradient"):
             method(None, np.ones(2), steps=3)
 
 
@@ -362,5 +371,5 @@ def test_a_start_of_any_scale_has_a_path(method, scale):
 @pytest.mark.parametrize(("memory", "error"), [(0, ValueError), (2.0, TypeError)])
 def test_a_memory_that_is_none_is_named(memory, error):
     problem, w = finite()
-    with pytest.raises(error, match="memory is"):
+    with refused(error, "memory", memory, "integer"):
         lbfgs(problem, w, steps=3, memory=memory)
