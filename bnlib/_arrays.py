@@ -61,7 +61,7 @@ def _check_kind(name, array):
         )
 
 
-def silently():
+def silently() -> np.errstate:
     """Let NumPy answer inf or NaN without a warning, as torch does."""
     return np.errstate(divide="ignore", invalid="ignore", over="ignore")
 

@@ -1,13 +1,21 @@
 """The gradient noise of a network: one gradient for every example."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from torch import nn
 
 from bnlib import _modules
 from bnlib.landscape._checks import numpy_array
 
 
-def example_gradients(network, loss, x, y):
+def example_gradients(
+    network: nn.Module,
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    x: torch.Tensor,
+    y: torch.Tensor,
+) -> np.ndarray:
     """Return the gradient of each example's own loss.
 
     Parameters
@@ -75,7 +83,7 @@ def example_gradients(network, loss, x, y):
     return torch.cat(columns, dim=1).double().cpu().numpy()
 
 
-def participation(covariance):
+def participation(covariance: np.ndarray) -> float:
     r"""Return how many directions a covariance fills.
 
     That is :math:`(\mathrm{tr}\,C)^2/\mathrm{tr}\,C^2`: p for p equal eigenvalues, 1

@@ -13,7 +13,7 @@ from bnlib import _arrays, _modules
 COORDINATES = ("weights", "directions", "bn_directions")
 
 
-def linear_layers(network):
+def linear_layers(network: nn.Module) -> list[str]:
     """Return the names of a network's linear layers; their order numbers them.
 
     Parameters

@@ -1,14 +1,16 @@
 """What a loss does along its gradient, and what a network's BN layers do to it."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
 from bnlib import _arrays, _checks, _modules
 from bnlib._differentiable import Differentiable, flat
-from bnlib.smoothness._identities import gradient_terms
+from bnlib.smoothness._identities import GradientTerms, gradient_terms
 from bnlib.transform import batch_norm_forward
 
 
@@ -31,22 +33,26 @@ class Probe:
     gradient_norm: float
 
     @property
-    def loss_range(self):
+    def loss_range(self) -> np.ndarray:
         """The smallest and the largest loss over the steps."""
         return float(self.losses.min()), float(self.losses.max())
 
     @property
-    def largest_change(self):
+    def largest_change(self) -> float:
         """The largest change of the gradient over the steps."""
         return float(self.gradient_changes.max())
 
     @property
-    def effective_smoothness(self):
+    def effective_smoothness(self) -> float:
         """The largest change of the gradient per distance gone."""
         return float((self.gradient_changes / self.distances).max())
 
 
-def probe_gradient(network, loss, steps):
+def probe_gradient(
+    network: nn.Module,
+    loss: Callable[[nn.Module], torch.Tensor],
+    steps: Sequence[float],
+) -> Probe:
     """Follow the negative gradient of a loss, and see what the loss does.
 
     Parameters
@@ -127,7 +133,9 @@ def _recorder(calls):
     return record
 
 
-def layer_terms(network, loss):
+def layer_terms(
+    network: nn.Module, loss: Callable[[nn.Module], torch.Tensor]
+) -> dict[str, GradientTerms]:
     """Split the gradient's squared norm in front of every BN layer of a network.
 
     Parameters

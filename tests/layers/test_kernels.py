@@ -10,6 +10,7 @@ from common import assert_same, buffers, parameters, randn, torchs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import EVERY, EXACT, NEEDS_C, channels_last, error, normal, truth
+from refusals import refused
 from torch.autograd import gradcheck, gradgradcheck
 
 from bnlib import kernels
@@ -335,7 +336,7 @@ def test_autograd_notices_that_c_wrote_the_running_statistics():
     factor = torch.ones(3, requires_grad=True)
     kept = factor * mean
     batch_norm(normal(4, 3), mean, var, training=True, backend="c")
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with refused(RuntimeError, "modified by an inplace operation"):
         kept.sum().backward()
 
 
