@@ -1,5 +1,6 @@
 """The small networks that chapters and experiments train."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -9,7 +10,13 @@ from bnlib import _checks
 from bnlib.nn import BatchNorm1d
 
 
-def mlp(widths, *, batch_norm, generator, dtype=torch.float32):
+def mlp(
+    widths: Sequence[int],
+    *,
+    batch_norm: bool,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+) -> nn.Sequential:
     """Build a ReLU network with He's initial weights and zero biases.
 
     Parameters
@@ -57,7 +64,16 @@ def mlp(widths, *, batch_norm, generator, dtype=torch.float32):
     return nn.Sequential(*layers[: -2 if batch_norm else -1])
 
 
-def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, generator):
+def train_classifier(
+    network: nn.Module,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    learning_rate: float,
+    epochs: int,
+    batch_size: int,
+    generator: torch.Generator,
+) -> bool:
     """Minimise the cross entropy by plain minibatch SGD, in place.
 
     Each epoch passes over the rows in a new order; an incomplete last minibatch
@@ -121,7 +137,7 @@ def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, genera
 
 
 @torch.no_grad()
-def accuracy(network, x, y):
+def accuracy(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
     """Return the share of rows that the network, in eval mode, labels right.
 
     Every layer is in its mode of before when this returns, or raises.
