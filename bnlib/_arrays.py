@@ -171,27 +171,3 @@ def parameter_shape(name, parameter, shape, axes):
         f"{name} has shape {size} for an array of shape {tuple(shape)}: give "
         f"{takes}{len(shape)} axes that broadcast against it"
     )
-
-
-def centre(x, axes):
-    """Return the mean, the deviations from it and the variance, in float64.
-
-    The mean of the deviations is subtracted a second time. What the first sum
-    rounded away is then gone, and the deviations of a constant feature are
-    exactly 0 (Chan, Golub and LeVeque 1983 correct the two-pass variance so).
-
-    Costs about three float64 copies of ``x``; ``mean`` and ``var`` keep the averaged
-    axes with size 1.
-    """
-    xp = compat.array_namespace(x)
-    count = values_averaged("x", x, axes)
-    wide = upcast(x)
-
-    def average(values):
-        return xp.sum(values, axis=axes, keepdims=True) / count
-
-    mean = average(wide)
-    deviations = wide - mean
-    rest = average(deviations)
-    deviations = deviations - rest
-    return mean + rest, deviations, average(deviations * deviations)

@@ -10,7 +10,7 @@ import torch
 from scipy.optimize import minimize
 from torch import nn
 
-from bnlib import _checks
+from bnlib import _checks, _modules
 from bnlib.approximation._counts import level_counts, polynomial_units
 
 
@@ -270,8 +270,7 @@ def fit(network: nn.Module, x: torch.Tensor, y: torch.Tensor, *, steps: int) -> 
         raise ValueError(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}: give (m, n) and (m,)"
         )
-    if not isinstance(network, nn.Module):
-        raise TypeError(f"network is a {type(network).__name__}: give a torch module")
+    _modules.check_module("network", network)
     parameters = list(network.parameters())
     _check_network(network, parameters, x, y)
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from bnlib import _modules
 from bnlib.landscape._checks import numpy_array
 
 
@@ -53,17 +54,14 @@ def example_gradients(
     ----------
     Chapter 13, "The noise of SGD".
     """
-    if not isinstance(network, torch.nn.Module):
-        raise TypeError(f"network is {network!r}: give a torch.nn.Module")
+    _modules.check_module("network", network)
     for name, tensor in (("x", x), ("y", y)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} is a {type(tensor).__name__}: give a Tensor")
     if len(x) == 0 or len(x) != len(y):
         raise ValueError(f"x has {len(x)} rows and y {len(y)}: give as many, not 0")
-    for name, module in network.named_modules():
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and (
-            module.training or module.running_mean is None
-        ):
+    for name, layer in _modules.batch_norm_layers(network).items():
+        if layer.training or layer.running_mean is None:
             raise ValueError(
                 f"layer {name!r} normalises by its batch: put the network in eval mode"
             )

@@ -6,9 +6,8 @@ import math
 import torch
 from torch import nn
 
-from bnlib import _arrays, _checks
-
-_BATCH_NORM = nn.modules.batchnorm._BatchNorm
+from bnlib import _arrays, _checks, _modules
+from bnlib._torch_internals import BatchNormBase
 
 
 class BatchNoise(nn.Module):
@@ -91,14 +90,13 @@ def with_noise(network: nn.Module, generator: torch.Generator) -> nn.Module:
     ----------
     Chapter 01, "Covariate shift".
     """
-    if not isinstance(network, nn.Module):
-        raise TypeError(f"network is a {type(network).__name__}: give a module")
+    _modules.check_module("network", network)
     root = nn.ModuleDict({"network": copy.deepcopy(network)})
     parents = [
         (parent, name)
         for parent in root.modules()
         for name, child in parent.named_children()
-        if isinstance(child, _BATCH_NORM)
+        if isinstance(child, BatchNormBase)
     ]
     if not parents:
         raise ValueError("network has no batch normalization layer")

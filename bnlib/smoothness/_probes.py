@@ -8,12 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from bnlib import _arrays, _checks
+from bnlib import _arrays, _checks, _modules
 from bnlib._differentiable import Differentiable, flat
 from bnlib.smoothness._identities import GradientTerms, gradient_terms
 from bnlib.transform import batch_norm_forward
-
-_BATCH_NORM = torch.nn.modules.batchnorm._BatchNorm
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +171,7 @@ def layer_terms(
     Chapter 06, "Smoothness".
     """
     copied = Differentiable(network, loss)
-    modules = copied.network.named_modules()
-    layers = {name: m for name, m in modules if isinstance(m, _BATCH_NORM)}
+    layers = _modules.batch_norm_layers(copied.network, own_name="")
     if not layers:
         raise ValueError("network has no batch normalization layer")
     seen = {name: [] for name in layers}

@@ -15,12 +15,10 @@ from refusals import refused, warned
 
 from bnlib import kernels
 from bnlib.functional import batch_norm
-from bnlib.kernels import _build, _cpu
+from bnlib.kernels import _build, _c
 
 pytestmark = [
-    pytest.mark.skipif(
-        _cpu.library() is None, reason=str(_cpu.refusal(torch.ones(1, 1)))
-    ),
+    pytest.mark.skipif(_c.library() is None, reason=str(_c.refusal(torch.ones(1, 1)))),
     pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
 ]
 FORK = multiprocessing.get_context("fork")
@@ -29,7 +27,7 @@ FORK = multiprocessing.get_context("fork")
 @pytest.fixture(scope="module")
 def built():
     """The path of a library that works."""
-    return _cpu.library()._name
+    return _c.library()._name
 
 
 @pytest.fixture
@@ -282,7 +280,7 @@ def test_a_compiler_without_an_option_is_asked_without_it(cache, tmp_path, refus
 def fresh(monkeypatch):
     """As in a process that has not asked for the library yet."""
     monkeypatch.delenv("BNLIB_BACKEND", raising=False)
-    monkeypatch.setattr(_cpu, "_built", functools.cache(_cpu._built.__wrapped__))
+    monkeypatch.setattr(_c, "_built", functools.cache(_c._built.__wrapped__))
     monkeypatch.setattr(kernels, "_warned", set())
 
 
@@ -295,7 +293,7 @@ def test_without_a_compiler_torch_does_it_and_it_is_said_once(
         warnings.simplefilter("always")
         for _ in range(3):
             y = batch_norm(x, None, None, training=True)
-    assert kernels.choose("auto", x) == "native"
+    assert kernels.choose("auto", x) == "torch"
     torch.testing.assert_close(
         y, torch.tensor([[-1.2247], [0], [1.2247]]), atol=1e-4, rtol=0
     )
@@ -304,8 +302,8 @@ def test_without_a_compiler_torch_does_it_and_it_is_said_once(
     assert str(warning.message).startswith("batch_norm runs on torch's own kernel")
     assert "'/nowhere/cc', is not on this machine" in str(warning.message)
     assert warning.filename == __file__
-    with refused(ValueError, "backend", "'cpu' '/nowhere/cc'", "native"):
-        batch_norm(x, None, None, training=True, backend="cpu")
+    with refused(ValueError, "backend", "'c' '/nowhere/cc'", "torch"):
+        batch_norm(x, None, None, training=True, backend="c")
 
 
 def test_portable_c_gives_the_same_numbers(cache, tmp_path, fresh):
@@ -322,16 +320,17 @@ def test_portable_c_gives_the_same_numbers(cache, tmp_path, fresh):
         exec cc -O1 -ffast-math "$@"
     """
     compiler(tmp_path, script)
-    found = batch_norm(x, None, None, training=True, backend="cpu")
+    found = batch_norm(x, None, None, training=True, backend="c")
     assert len(libraries(cache)) == 1
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-7 * 4)
-    found = batch_norm(x.half(), None, None, training=True, backend="cpu")
+    found = batch_norm(x.half(), None, None, training=True, backend="c")
     torch.testing.assert_close(found, halves, rtol=2**-10, atol=1e-6)
 
 
 def test_a_forked_process_can_go_on_with_it():
     def child():
-        _cpu.forward(torch.ones(400, 300, 4), *(None,) * 4, True, 0.1, 1e-5, False)
+        options = kernels.Options(True, 0.1, 1e-5, False)
+        _c.forward(torch.ones(400, 300, 4), *(None,) * 4, options)
 
     before = torch.get_num_threads()
     try:
