@@ -27,4 +27,3 @@ bnlib.approximation.necklaces(3)  # call-arg
 bnlib.smoothness.linear_layers("network")  # arg-type
 bnlib.batch_norm_forward(x, eps="small")  # arg-type
 bnlib.batch_norm_forward(x)[1].mu  # attr-defined
-bnlib.nn.BatchNorm1d("ten")  # arg-type
