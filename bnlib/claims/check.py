@@ -53,9 +53,7 @@ class Check:
             )
         _checks.check_number("allowed", self.allowed, 0)
         if self.scale is not None:
-            _checks.check_number("scale", self.scale, 0)
-            if self.scale == 0:
-                raise ValueError("scale is 0: give a number above 0, or None")
+            _checks.check_positive("scale", self.scale)
         for name in ("left", "right"):
             object.__setattr__(self, name, _plain(name, getattr(self, name)))
         left, right = self.left.shape, self.right.shape

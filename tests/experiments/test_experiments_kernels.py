@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from common import parameters, randn
+from refusals import refused
 
 from bnlib import experiments
 from bnlib.experiments import kernels as measured
@@ -122,16 +123,16 @@ def test_another_backend_that_fails_is_not_hidden(monkeypatch):
         raise RuntimeError("broken")
 
     monkeypatch.setattr(measured, "usable", lambda functions, x: {"cpu": fails})
-    with pytest.raises(RuntimeError, match="broken"):
+    with refused(RuntimeError, "broken"):
         speed(backends=["torch", "cpu"])
 
 
 @pytest.mark.parametrize(
-    ("backends", "named"), [(["torch", "fast"], "torch, fast"), (["cpu"], "got cpu")]
+    ("backends", "named"), [(["torch", "fast"], "torch, fast"), (["cpu"], "cpu")]
 )
 @pytest.mark.parametrize("id", ["kernel-speed", "kernel-errors"])
 def test_backends_are_torch_and_known_ones(id, backends, named):
-    with pytest.raises(ValueError, match=f"torch and any others of plain.*{named}"):
+    with refused(ValueError, "backends", named, "torch"):
         experiments.run(id, device="cpu", backends=backends)
 
 

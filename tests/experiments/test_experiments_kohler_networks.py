@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -252,17 +253,17 @@ def test_a_unit_that_is_constant_leaves_the_blocks_of_directions_empty():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"rate": 0.0}, "learning_rate is 0"),
-        ({"rate": math.inf}, "learning_rate is inf"),
-        ({"width": 0}, "width is 0"),
-        ({"hidden_layers": 0}, "hidden_layers is 0"),
-        ({"steps": 0}, "steps is 0"),
-        ({"looks": 1}, "looks is 1"),
-        ({"samples": 1}, "samples is 1"),
+        ({"rate": 0.0}, ("learning_rate", 0, "number above 0")),
+        ({"rate": math.inf}, ("learning_rate", "inf", "finite, above 0")),
+        ({"width": 0}, ("width", 0, "integer of at least 1")),
+        ({"hidden_layers": 0}, ("hidden_layers", 0, "integer of at least 1")),
+        ({"steps": 0}, ("steps", 0, "integer of at least 1")),
+        ({"looks": 1}, ("looks", 1, "integer of at least 2")),
+        ({"samples": 1}, ("samples", 1, "integer of at least 2")),
     ],
 )
 def test_sizes_that_make_no_run_are_refused(changed, message):
-    with pytest.raises(ValueError, match=message):
+    with refused(ValueError, *message):
         run(**changed)
 
 
