@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.implicit_bias import _arguments, _norms
+from bnlib.problems import halfspace_rows
 
 # Of the margin over the largest row: below it the solution would be rounding.
 _LEAST_MARGIN = 1e-6
@@ -37,6 +38,8 @@ class L1Margin(NamedTuple):
 def signed_rows(X, y):
     """Return the rows ``y_n x_n``: a linear model has margins ``rows @ w``.
 
+    They are minus those of `bnlib.halfspaces.halfspace_rows`, whose losses rise.
+
     Parameters
     ----------
     X : array, shape (n, d)
@@ -63,7 +66,7 @@ def signed_rows(X, y):
     Chapter 11, "Weight normalization".
     """
     X, y = _arguments.examples(X, y)
-    return y[:, None] * X
+    return -halfspace_rows(X, y)
 
 
 def log_loss(rows, w):
@@ -99,7 +102,7 @@ def log_loss(rows, w):
     ----------
     Chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     w = _arguments.weights_of(rows, w, ndim=1)
     value, shares = log_sum(rows @ w)
     return value, shares @ rows
@@ -140,7 +143,7 @@ def normalised_margins(rows, w, p=2):
     ----------
     Chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     w = _arguments.weights_of(rows, w)
     _arguments.exponent(p)
     if (w == 0).all(axis=-1).any():
@@ -175,7 +178,7 @@ def angle(a, b):
     Kahan 2006, "How futile are mindless assessments of roundoff", section 12;
     chapter 11, "Weight normalization".
     """
-    a, b = _arguments.array("a", a), _arguments.array("b", b)
+    a, b = _checks.finite_array("a", a), _checks.finite_array("b", b)
     for name, vector in (("a", a), ("b", b)):
         if vector.ndim == 0 or (vector == 0).all(axis=-1).any():
             raise ValueError(f"{name} is zero or no vector: it has no direction")
@@ -219,7 +222,7 @@ def max_margin(rows):
     Lawson and Hanson 1974, *Solving least squares problems*, chapter 23; chapter
     11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     scale = _norms.lengths(rows).max()
     if scale == 0:
         raise ValueError("rows are all zero: nothing separates them")
@@ -276,7 +279,7 @@ def max_l1_margin(rows):
     Rosset, Zhu and Hastie 2004, "Boosting as a regularized path to a maximum margin
     classifier"; chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     n, d = rows.shape
     scale = np.abs(rows).max() or 1.0
     # Unknown: the positive part, the negative part, and the margin to be raised.
@@ -334,7 +337,7 @@ def limit_offset(rows):
     Soudry et al. 2018, "The implicit bias of gradient descent on separable data";
     chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     best = max_margin(rows)
     near = rows[rows @ best.weights < 1 + 1e-7] * np.linalg.norm(best.weights)
     across = np.linalg.svd(best.direction[None])[2][1:]
