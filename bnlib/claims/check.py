@@ -6,6 +6,7 @@ import array_api_compat as compat
 import numpy as np
 
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
 
 RELATIONS = ("==", "<=", ">=")
 
@@ -40,8 +41,8 @@ class Check:
     False
     """
 
-    left: object
-    right: object
+    left: Array
+    right: Array
     relation: str
     allowed: float
     scale: float | None = None
@@ -65,7 +66,7 @@ class Check:
 
     @property
     @_arrays.silently()
-    def error(self):
+    def error(self) -> float:
         """The largest amount by which the relation is missed, over the scale."""
         left, right = np.broadcast_arrays(self.left, self.right)
         if left.size == 0:
@@ -79,16 +80,16 @@ class Check:
         return largest if largest == 0 else largest / float(scale)
 
     @property
-    def holds(self):
+    def holds(self) -> bool:
         """Whether the error is at most what is allowed; never so for NaN."""
         return bool(self.error <= self.allowed)
 
-    def __str__(self):
+    def __str__(self) -> str:
         word = "holds" if self.holds else "fails"
         return f"{word}: error {_short(self.error)}, allowed {_short(self.allowed)}"
 
     @staticmethod
-    def worst(*checks):
+    def worst(*checks: "Check") -> "Check":
         """Return the check that comes closest to failing, or fails most.
 
         Examples

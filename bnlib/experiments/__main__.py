@@ -67,7 +67,7 @@ def _run(options):
         return 2
     try:
         record = prepared.execute()
-    except AlreadyRunning as error:
+    except (AlreadyRunning, ModuleNotFoundError) as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:

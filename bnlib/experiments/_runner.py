@@ -1,10 +1,12 @@
 """Run an experiment: unit by unit, resumable, into a record."""
 
+import os
 import shlex
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import filelock
 import torch
@@ -31,7 +33,15 @@ class AlreadyRunning(RuntimeError):
     """Another process is at the same run."""
 
 
-def run(id, scale="live", *, device="auto", folder=None, force=False, **parameters):
+def run(
+    id: str,
+    scale: str = "live",
+    *,
+    device: str = "auto",
+    folder: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    **parameters: Any,
+) -> Record:
     """Run an experiment and return its record.
 
     At paper scale with the registered parameters, or with `folder`, the record

@@ -1,5 +1,6 @@
 """What experiments that train small networks share."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -16,13 +17,19 @@ def generators(context, count):
     ]
 
 
-def standardised(dataset, device):
-    """Return x_train, y_train, x_test, y_test; each input with mean 0, deviation 1."""
-    x_train, x_test = dataset.x_train, dataset.x_test
-    mean, std = x_train.mean(axis=0), x_train.std(axis=0)
+def standardised(dataset, device, precision=float):
+    """Return x_train, y_train, x_test, y_test; each input with mean 0, deviation 1.
+
+    The inputs of an example are flattened. `precision` is that of the arithmetic:
+    large images need float32 to fit into memory, where sums still are float64.
+    """
+    x_train, x_test = (x.reshape(len(x), -1) for x in (dataset.x_train, dataset.x_test))
+    mean, std = (
+        f(x_train, axis=0, dtype=float).astype(precision) for f in (np.mean, np.std)
+    )
     # Corner pixels that are always blank have no spread.
     std[std == 0] = 1
-    inputs = [(x - mean) / std for x in (x_train, x_test)]
+    inputs = [(x.astype(precision) - mean) / std for x in (x_train, x_test)]
     return split_on(device, inputs[0], dataset.y_train, inputs[1], dataset.y_test)
 
 
@@ -72,6 +79,33 @@ def descend(network, x, y, rate):
     with torch.no_grad():
         torch._foreach_add_(parameters, gradients, alpha=-rate)
     return loss.item()
+
+
+def train(network, x, y, *, rate, batch_size, steps, order, at=(), look=None):
+    """Descend on minibatches until a loss is not finite; return whether all were.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+    x, y : Tensors, shapes (n, ...) and (n,)
+    rate : float
+    batch_size, steps : int
+    order : torch.Generator
+        Draws the order of the rows.
+    at : collection of int
+        The steps at which `look` is called.
+    look : callable
+        Takes the step, the minibatch's x and y, and `take`, which takes the step and
+        returns the loss. It returns whether to go on.
+    """
+    for step, rows in enumerate(minibatches(len(x), batch_size, steps, order)):
+        rows = rows.to(x.device)
+        batch = x[rows], y[rows]
+        take = partial(descend, network, *batch, rate)
+        finite = look(step, *batch, take) if step in at else np.isfinite(take())
+        if not finite:
+            return False
+    return True
 
 
 def checkpoints(steps, count):

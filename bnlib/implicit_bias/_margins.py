@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize
 
 from bnlib import _arrays, _checks
@@ -35,7 +36,7 @@ class L1Margin(NamedTuple):
     margin: float
 
 
-def signed_rows(X, y):
+def signed_rows(X: ArrayLike, y: ArrayLike) -> np.ndarray:
     """Return the rows ``y_n x_n``: a linear model has margins ``rows @ w``.
 
     They are minus those of `bnlib.halfspaces.halfspace_rows`, whose losses rise.
@@ -69,7 +70,7 @@ def signed_rows(X, y):
     return -halfspace_rows(X, y)
 
 
-def log_loss(rows, w):
+def log_loss(rows: ArrayLike, w: ArrayLike) -> tuple[float, np.ndarray]:
     """Return log L and its downhill slope, for the exponential loss.
 
     ``L(w)`` is the sum of ``exp(-rows @ w)``; the logarithm is finite where L
@@ -116,7 +117,7 @@ def log_sum(margins):
     return np.log(total) - least, terms / total
 
 
-def normalised_margins(rows, w, p=2):
+def normalised_margins(rows: ArrayLike, w: ArrayLike, p: float = 2) -> np.ndarray:
     """Return the margins ``rows @ w / |w|_p``.
 
     Parameters
@@ -151,7 +152,7 @@ def normalised_margins(rows, w, p=2):
     return _norms.directions(w, p) @ rows.T
 
 
-def angle(a, b):
+def angle(a: ArrayLike, b: ArrayLike) -> np.ndarray:
     """Return the angle between vectors, with full relative precision when tiny.
 
     Parameters
@@ -190,7 +191,7 @@ def angle(a, b):
 
 
 @_arrays.silently()
-def max_margin(rows):
+def max_margin(rows: ArrayLike) -> MaxMargin:
     """Return the hard-margin classifier through the origin.
 
     It is found as a problem of non-negative least squares, exactly but for
@@ -251,7 +252,7 @@ def max_margin(rows):
     )
 
 
-def max_l1_margin(rows):
+def max_l1_margin(rows: ArrayLike) -> L1Margin:
     """Return a vector of l1 length 1 with the largest margin, by a linear program.
 
     Parameters
@@ -301,7 +302,7 @@ def max_l1_margin(rows):
     return L1Margin(direction, float((rows @ direction).min()))
 
 
-def limit_offset(rows):
+def limit_offset(rows: ArrayLike) -> np.ndarray:
     """Return the constant part of a flow's w(t), at right angles to the limit.
 
     Gradient flow of the exponential loss has ``w(t) = w_hat log t + r + o(1)``, w_hat

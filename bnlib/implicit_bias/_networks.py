@@ -1,9 +1,11 @@
 """ReLU networks without biases: what homogeneity gives, and their flows."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import DOP853
 
 from bnlib import _checks, _relu_networks
@@ -36,19 +38,21 @@ class NetworkFlow:
     """
 
     log_times: np.ndarray
-    weights: list
+    weights: list[np.ndarray]
     log_losses: np.ndarray
     drift: float
     stop_reason: str
 
     @property
-    def lengths(self):
+    def lengths(self) -> np.ndarray:
         """Of the layers, shape (T, K)."""
         norms = [np.linalg.norm(layers, axis=(1, 2)) for layers in self.weights]
         return np.stack(norms, axis=-1)
 
 
-def gaussian_weights(widths, seed):
+def gaussian_weights(
+    widths: Sequence[int], seed: int | np.random.Generator
+) -> list[np.ndarray]:
     """Return random layers, of variance 2 over the number of inputs.
 
     Parameters
@@ -88,7 +92,7 @@ def gaussian_weights(widths, seed):
     ]
 
 
-def relu_net(weights, X):
+def relu_net(weights: Sequence[ArrayLike], X: ArrayLike) -> np.ndarray:
     """Return ``W_K relu(... relu(W_1 x))`` for each row x.
 
     Parameters
@@ -119,7 +123,9 @@ def relu_net(weights, X):
     return _relu_networks.forward(weights, X)[0]
 
 
-def relu_net_gradients(weights, X, upstream):
+def relu_net_gradients(
+    weights: Sequence[ArrayLike], X: ArrayLike, upstream: ArrayLike
+) -> list[np.ndarray]:
     """Return the sums over n of ``upstream_n`` times the gradient of ``f(x_n)``.
 
     Parameters
@@ -155,7 +161,7 @@ def relu_net_gradients(weights, X, upstream):
     return _relu_networks.gradients(weights, inputs, upstream)
 
 
-def euler_sums(weights, X):
+def euler_sums(weights: Sequence[ArrayLike], X: ArrayLike) -> np.ndarray:
     """Return, layer by layer, the sum of each weight times the slope of f in it.
 
     Parameters
@@ -193,7 +199,7 @@ def euler_sums(weights, X):
     )
 
 
-def layer_lengths(weights, p=2):
+def layer_lengths(weights: Sequence[ArrayLike], p: float = 2) -> np.ndarray:
     """Return the entrywise p-norm of each layer.
 
     Parameters
@@ -224,7 +230,7 @@ def layer_lengths(weights, p=2):
     return np.array([_norms.lengths(layer.ravel(), p) for layer in layers])
 
 
-def layer_directions(weights, p=2):
+def layer_directions(weights: Sequence[ArrayLike], p: float = 2) -> list[np.ndarray]:
     """Return each layer over its entrywise p-norm.
 
     Parameters
@@ -257,8 +263,14 @@ def layer_directions(weights, p=2):
 
 
 def network_flow(
-    weights, X, y, log_times, method="gd", *, max_evaluations=MOST_EVALUATIONS
-):
+    weights: Sequence[ArrayLike],
+    X: ArrayLike,
+    y: ArrayLike,
+    log_times: ArrayLike,
+    method: str = "gd",
+    *,
+    max_evaluations: int = MOST_EVALUATIONS,
+) -> NetworkFlow:
     """Follow the flow of a network's ``sum(exp(-y f(x)))`` to ``exp(log_times)``.
 
     Parameters

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize
 
 from bnlib import _checks
@@ -24,7 +25,7 @@ class CoordinatePath(NamedTuple):
     log_losses: np.ndarray
 
 
-def constrained_path(rows, lengths):
+def constrained_path(rows: ArrayLike, lengths: ArrayLike) -> np.ndarray:
     """Return the w of each length at which ``sum(exp(-rows @ w))`` is least.
 
     Parameters
@@ -96,7 +97,9 @@ def _constrained(rows, length, start):
     return found.x
 
 
-def coordinate_descent(rows, steps, rate=1.0):
+def coordinate_descent(
+    rows: ArrayLike, steps: int, rate: float = 1.0
+) -> CoordinatePath:
     """Descend on the exponential loss, one coordinate at a time.
 
     Each step moves the coordinate of the largest slope of log L, down, by

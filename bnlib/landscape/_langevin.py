@@ -1,6 +1,6 @@
 """Langevin dynamics: descent with Gaussian noise, at a temperature."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,17 @@ class Occupancy(NamedTuple):
     standard_error: float
 
 
-def langevin(problem, start, *, temperature, step, steps, rng, adjust=True, every=1):
+def langevin(
+    problem: Any,
+    start: np.ndarray,
+    *,
+    temperature: float | np.ndarray,
+    step: float,
+    steps: int,
+    rng: np.random.Generator,
+    adjust: bool = True,
+    every: int = 1,
+) -> Walk:
     r"""Follow dX = -grad U dt + sqrt(2 T) dB with many independent chains.
 
     A proposal is one Euler step, X - step grad U + sqrt(2 step T) times normal
@@ -194,7 +204,7 @@ def _checked(problem, start, temperature, rng):
     return here, np.broadcast_to(temperatures, len(here))
 
 
-def occupancy(visits):
+def occupancy(visits: np.ndarray) -> Occupancy:
     """Return the share of time that chains spend in a region.
 
     Parameters

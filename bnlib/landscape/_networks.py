@@ -1,15 +1,17 @@
 """Bias-free ReLU networks under the exponential loss."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import array_api_compat as compat
 import numpy as np
 
 from bnlib import _arrays, _checks, _relu_networks
+from bnlib._arrays import Array
 from bnlib.implicit_bias import max_l1_margin, signed_rows
 
 
-def margins(weights, X, y):
+def margins(weights: Sequence[Array], X: Array, y: Array) -> Array:
     r"""Return y_n f(x_n) of a bias-free ReLU network with a linear last layer.
 
     :math:`f(x)=W_K\,\mathrm{relu}(W_{K-1}\cdots\mathrm{relu}(W_1x))`: a positive
@@ -50,7 +52,7 @@ def margins(weights, X, y):
     return y * outputs
 
 
-def exponential_loss(weights, X, y):
+def exponential_loss(weights: Sequence[Array], X: Array, y: Array) -> Array:
     """Return the sum over the examples of exp(-margin), as an array of one number.
 
     Parameters
@@ -83,7 +85,7 @@ def exponential_loss(weights, X, y):
         return compat.array_namespace(found).exp(-found).sum()
 
 
-def radial_slope(weights, X, y):
+def radial_slope(weights: Sequence[Array], X: Array, y: Array) -> float:
     r"""Return the slope of the exponential loss along each of its layers.
 
     That is :math:`\langle W_k,\partial L/\partial W_k\rangle
@@ -131,7 +133,7 @@ def radial_slope(weights, X, y):
     return float(-(found * xp.exp(-found)).sum())
 
 
-def exponential_hessian(w, X, y):
+def exponential_hessian(w: Array, X: Array, y: Array) -> Array:
     r"""Return the Hessian of the exponential loss of a linear classifier.
 
     It is :math:`\sum_ne^{-y_nw^\top x_n}x_nx_n^\top`: each example has its own weight.
@@ -171,7 +173,7 @@ def exponential_hessian(w, X, y):
     return X.T @ (weight[:, None] * X)
 
 
-def separating_direction(X, y):
+def separating_direction(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return a direction that separates the data through the origin.
 
     Of all weights whose absolute values have one sum, those with the largest least
@@ -217,7 +219,7 @@ def separating_direction(X, y):
     return w / np.linalg.norm(w)
 
 
-def rescaling_directions(weights):
+def rescaling_directions(weights: Sequence[np.ndarray]) -> np.ndarray:
     """Return, for every hidden unit, the direction that rescales it.
 
     A unit's incoming weights times s and its outgoing ones over s leave a bias-free

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -12,15 +13,15 @@ from bnlib.nn import BatchNorm1d
 
 
 def mlp(
-    widths,
+    widths: Sequence[int],
     *,
-    batch_norm=False,
-    generator,
-    activation=nn.ReLU,
-    scale=None,
-    dropout=0.0,
-    dtype=torch.float32,
-):
+    batch_norm: bool | Callable[[int], nn.Module] | None = False,
+    generator: torch.Generator,
+    activation: Callable[[], nn.Module] = nn.ReLU,
+    scale: Callable[[int], float] | None = None,
+    dropout: float = 0.0,
+    dtype: torch.dtype = torch.float32,
+) -> nn.Sequential:
     """Build a network of linear layers with Gaussian weights and zero biases.
 
     Parameters
@@ -85,7 +86,16 @@ def mlp(
     return nn.Sequential(*layers)
 
 
-def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, generator):
+def train_classifier(
+    network: nn.Module,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    learning_rate: float,
+    epochs: int,
+    batch_size: int,
+    generator: torch.Generator,
+) -> bool:
     """Minimise the cross entropy by plain minibatch SGD, in place.
 
     Each epoch passes over the rows in a new order; an incomplete last minibatch
@@ -149,7 +159,7 @@ def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, genera
 
 
 @torch.no_grad()
-def accuracy(network, x, y):
+def accuracy(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
     """Return the share of rows that the network, in eval mode, labels right.
 
     Every layer is in its mode of before when this returns, or raises.

@@ -1,6 +1,6 @@
 """One hidden layer: f(W) = E l(F(z)), F(z) = sum_i theta_i phi(w_i.z)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from bnlib.problems._finite_halfspace import FiniteHalfspace
 from bnlib.problems._gaussian_halfspace import GaussianHalfspace
 from bnlib.problems._one_hidden_plane import Plane, plane_means
 from bnlib.problems._one_hidden_unit import HiddenUnit, Joint
+from bnlib.problems._ray import NormalisedProblem, Problem
 
 
 class Coefficients(NamedTuple):
@@ -57,29 +58,29 @@ class _Layer:
         self.units, self.dim = len(theta), moments.dim
         self.line = np.linalg.lstsq(self.S, self.u, rcond=None)[0]
 
-    def value(self, W):
+    def value(self, W: np.ndarray) -> float:
         """Return f(W), a float, at the weights W, shape (m, d), one unit a row."""
         return self._value(self._checked(W))
 
-    def gradient(self, W):
+    def gradient(self, W: np.ndarray) -> np.ndarray:
         """Return the gradient at W, shape (m, d)."""
         W = self._checked(W)
         with _arrays.silently():
             return self._gradient(W)
 
-    def hessian(self, W):
+    def hessian(self, W: np.ndarray) -> np.ndarray:
         """Return the second derivatives at W, shape (m d, m d), unit by unit."""
         W = self._checked(W)
         with _arrays.silently():
             return self._hessian(W)
 
-    def coefficients(self, W):
+    def coefficients(self, W: np.ndarray) -> Coefficients:
         """Return alpha, shape (m,), and beta, shape (m, m), as `Coefficients`."""
         W = self._checked(W)
         with _arrays.silently():
             return self._coefficients(W)
 
-    def angles(self, W):
+    def angles(self, W: np.ndarray) -> np.ndarray:
         """Return each unit's angle to the line of S^-1 u, in the metric of S.
 
         Shape (m,), radians in [0, pi / 2]; NaN for a unit of length 0.
@@ -95,7 +96,7 @@ class _Layer:
         angles = np.arctan2(*lengths)
         return np.where((W != 0).any(axis=1), angles, np.nan)
 
-    def unit(self, W, index):
+    def unit(self, W: np.ndarray, index: int) -> NormalisedProblem:
         """Return the problem of one unit, the others held as they are in W.
 
         Parameters
@@ -119,7 +120,7 @@ class _Layer:
         return HiddenUnit(self, W, int(index))
 
     @property
-    def joint(self):
+    def joint(self) -> Problem:
         """The problem in all weights at once, over ``W.ravel()``.
 
         `bnlib.optim.gradient_descent` and `bnlib.optim.lbfgs` take it.
@@ -251,7 +252,14 @@ class OneHiddenLayer(_Layer):
     Kohler et al. 2019, section 5; chapter 10, "The data enter by z".
     """
 
-    def __init__(self, u, S, theta, activation="tanh", loss="logistic"):
+    def __init__(
+        self,
+        u: np.ndarray,
+        S: np.ndarray,
+        theta: np.ndarray,
+        activation: Any = "tanh",
+        loss: Any = "logistic",
+    ):
         _checks.check_numpy(u=u, S=S)
         super().__init__(GaussianHalfspace(u, S, loss), theta, activation)
         covariance = self.S - np.outer(self.u, self.u)
@@ -349,7 +357,13 @@ class FiniteOneHiddenLayer(_Layer):
     Kohler et al. 2019, section 5; chapter 10, "The data enter by z".
     """
 
-    def __init__(self, Z, theta, activation="tanh", loss="logistic"):
+    def __init__(
+        self,
+        Z: np.ndarray,
+        theta: np.ndarray,
+        activation: Any = "tanh",
+        loss: Any = "logistic",
+    ):
         _checks.check_numpy(Z=Z)
         super().__init__(FiniteHalfspace(Z, loss), theta, activation)
         self._Z = Z.astype(np.float64)

@@ -1,9 +1,13 @@
 """The sign of the data, named once: z = -y x."""
 
+from typing import Any
+
 from scipy import sparse
 
+from bnlib._arrays import Array
 
-def halfspace_rows(X, y):
+
+def halfspace_rows(X: Any, y: Array) -> Any:
     """Return the rows ``z_n = -y_n x_n`` that a loss of ``t = z.w`` is averaged over.
 
     So t is minus the margin ``y_n x_n.w``: small t is a right answer, and losses

@@ -6,6 +6,7 @@ import tomllib
 import nbformat
 import pytest
 import yaml
+from refusals import refused
 
 from tools import files, repository
 from tools.notebooks import code_cells, notebook_paths
@@ -113,7 +114,7 @@ def test_an_interrupted_run_can_be_done_again(tree, monkeypatch):
 )
 def test_what_is_no_address_is_refused_before_anything_changes(tree, address):
     before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
-    with pytest.raises(ValueError, match="the address must read"):
+    with refused(ValueError, "address", repr(address)):
         repository.write_address(address, tree)
     after = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
     assert after == before

@@ -7,6 +7,7 @@ import re
 import matplotlib.pyplot as plt
 import pytest
 import yaml
+from refusals import refused
 from sound_page import CARD, DESCRIPTION, SOUND
 
 import bnlib
@@ -233,5 +234,5 @@ def test_a_style_sheet_is_checked_too(page, tmp_path):
 
 
 def test_a_folder_without_pages_is_no_site(tmp_path):
-    with pytest.raises(FileNotFoundError, match="run make book"):
+    with refused(FileNotFoundError, str(tmp_path), taken="make book"):
         check(tmp_path)

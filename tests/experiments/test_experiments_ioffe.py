@@ -98,6 +98,48 @@ def test_minibatches_pass_over_all_rows_before_any_comes_again():
     assert not torch.equal(torch.cat(batches[:3]), torch.cat(batches[3:6]))
 
 
+def line(slope):
+    """A classifier of one number into two classes, with a given slope."""
+    network = nn.Linear(1, 2)
+    with torch.no_grad():
+        network.weight[:] = torch.tensor([[slope], [0.0]])
+        network.bias.zero_()
+    return network
+
+
+def test_training_takes_every_step_and_hands_some_to_a_look():
+    x, y = torch.arange(6.0)[:, None], torch.arange(6) % 2
+    one, other, seen = line(1.0), line(1.0), []
+
+    def look(step, x, y, take):
+        seen.append((step, len(x), take()))
+        return True
+
+    options = {"rate": 0.1, "batch_size": 2, "steps": 5}
+    orders = [torch.Generator().manual_seed(3) for _ in range(2)]
+    assert _training.train(one, x, y, order=orders[0], **options)
+    assert _training.train(
+        other, x, y, order=orders[1], at=(1, 4), look=look, **options
+    )
+    assert [(step, rows) for step, rows, _ in seen] == [(1, 2), (4, 2)]
+    assert torch.equal(one.weight, other.weight)
+    assert not torch.equal(one.weight, line(1.0).weight)
+
+
+def test_training_ends_after_a_loss_that_is_not_finite_or_where_a_look_says_so():
+    x, y, steps = torch.full((4, 1), 1e38), torch.zeros(4).long(), []
+
+    def look(step, x, y, take):
+        steps.append(step)
+        return step < 2
+
+    options = {"rate": 0.1, "batch_size": 2, "steps": 9, "order": torch.Generator()}
+    assert not _training.train(line(-1e38), x, y, **options)
+    every = {"at": range(9), "look": look}
+    assert not _training.train(line(1.0), x, y, **options, **every)
+    assert steps == [0, 1, 2]
+
+
 def test_a_step_of_descent_is_that_of_torchs_sgd():
     x, y = torch.randn(8, 3, generator=torch.Generator()), torch.arange(8) % 2
     one, other = (

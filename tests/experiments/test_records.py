@@ -261,17 +261,17 @@ def test_a_file_that_is_no_record_is_refused(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"colour": "red"}, "unknown colour"),
-        ({"confirmed": {"source": "", "colour": "red"}}, "confirmed.* colour"),
-        ({"confirmed": "yes"}, "confirmed.* 'yes'"),
-        ({"format": 4}, "format 4"),
+        ({"colour": "red"}, ("unknown", "colour")),
+        ({"confirmed": {"source": "", "colour": "red"}}, ("confirmed", "colour")),
+        ({"confirmed": "yes"}, ("confirmed", "'yes'")),
+        ({"format": 4}, ("format", 4)),
     ],
 )
 def test_a_record_of_unknown_fields_or_format_is_refused_by_name(toy, changed, says):
     toy.run()
     path = toy.folder / "toy.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    with pytest.raises(ValueError, match=says) as caught:
+    with refused(ValueError, *says) as caught:
         experiments.load_record("toy", toy.folder)
     assert str(path) in str(caught.value)
 

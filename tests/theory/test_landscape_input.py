@@ -195,7 +195,7 @@ def network(batch_norm):
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        ({"network": 3}, TypeError, ("network", 3, "torch.nn.Module")),
+        ({"network": 3}, TypeError, ("network", "int", "torch.nn.Module")),
         (
             {"network": network(True)},
             ValueError,
