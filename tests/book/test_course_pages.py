@@ -291,11 +291,8 @@ def test_a_set_that_belongs_to_no_week_is_listed_apart(open_syllabus, book):
 
 def test_a_problem_set_that_states_no_minutes_is_named(open_syllabus, book):
     write_set(book, "2-moving", "# A set")
-    with refused(
-        AssertionError,
-        "../assignments/source/2-moving/2-moving.ipynb",
-        "does not say its minutes",
-    ):
+    path = "../assignments/source/2-moving/2-moving.ipynb"
+    with refused(AssertionError, path, "does not say its minutes"):
         open_syllabus(book / "chapters")
 
 
