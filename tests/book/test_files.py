@@ -14,7 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_own_files_are_those_that_someone_wrote(tmp_path):
-    ours = [".ci/run", ".gitignore", "a.py", "pages/b.md"]
+    ours = [
+        *(".ci/run", ".dockerignore", ".github/workflows/test.yml", ".gitignore"),
+        *("a.py", "pages/b.md"),
+    ]
     others = [
         *(".venv/a.py", "_build/b.md", "dist/c.py", "pages/__pycache__/b.pyc"),
         *(".a.py.part", "~b.md", "bnlib.egg-info/PKG-INFO", "pages/.hidden/c.md"),

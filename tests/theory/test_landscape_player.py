@@ -5,10 +5,11 @@ import re
 
 import matplotlib.pyplot as plt
 import pytest
-from browsing import Visit, accessibility_faults, served
+from browsing import Visit, accessibility_faults
 from refusals import refused
 
 from bnlib import landscape
+from tools.browser import served
 
 CAPTIONS = ["left", "</script> & <b>", 'right "end"']
 ALT = 'A dot moves "right" & stops.'
