@@ -38,11 +38,6 @@ def split_on(device, x_train, y_train, x_test, y_test):
     return [torch.tensor(a, dtype=k, device=device) for a, k in zip(arrays, kinds)]
 
 
-def he(inputs):
-    """He's standard deviation of the weights of a layer, from its number of inputs."""
-    return (2 / inputs) ** 0.5
-
-
 def minibatches(n, batch_size, steps, generator):
     """Yield the rows of each step: epochs in random order, whole minibatches only."""
     given = 0

@@ -8,7 +8,6 @@ from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import (
     checkpoints,
     generators,
-    he,
     rounded,
     split_on,
     standardised,
@@ -77,8 +76,13 @@ def ioffe_mnist(
         context.device, x_train, mnist.y_train, x_test, mnist.y_test
     )
     widths = [x_train.shape[1], *[width] * hidden_layers, CLASSES]
-    gaussian = {"activation": nn.Sigmoid, "scale": lambda _: scale}
-    network = mlp(widths, batch_norm=NORMS[arm], **gaussian, generator=weights)
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        activation=nn.Sigmoid,
+        scale=lambda _: scale,
+        generator=weights,
+    )
     network.to(context.device)
     upto = network[:-2]  # without the last sigmoid and the classifier
     at = checkpoints(steps, looks)
@@ -154,8 +158,12 @@ def ioffe_starts(
     data = standardised(context.datasets["digits"], context.device)
     x_train, y_train, x_test, y_test = data
     widths = [x_train.shape[1], *[width] * hidden_layers, CLASSES]
-    scale = {"scale": lambda n: factor * he(n)}
-    network = mlp(widths, batch_norm=NORMS[arm], **scale, generator=weights)
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        scale=lambda n: factor * (2 / n) ** 0.5,
+        generator=weights,
+    )
     network.to(context.device)
     options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
     finite = train(network, x_train, y_train, order=order, **options)
@@ -224,8 +232,13 @@ def ioffe_dropout(
     shuffled = torch.randperm(len(x), generator=choice).to(x.device)
     few, rest = shuffled[:examples], shuffled[examples:]
     widths = [x.shape[1], *[width] * hidden_layers, CLASSES]
-    given = {"scale": he, "dropout": dropout}
-    network = mlp(widths, batch_norm=NORMS[arm], **given, generator=weights)
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        scale=lambda n: (2 / n) ** 0.5,
+        dropout=dropout,
+        generator=weights,
+    )
     network.to(context.device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(noise.initial_seed() % 2**63)

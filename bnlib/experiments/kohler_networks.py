@@ -29,8 +29,13 @@ def _network(arm, inputs, width, hidden_layers, generator):
     """Build the network: tanh, Gaussian weights of deviation 1 / sqrt(inputs)."""
     widths = [inputs, *[width] * hidden_layers, CLASSES]
     norm = nn.BatchNorm1d if arm == "batch_norm" else None
-    scale = {"activation": nn.Tanh, "scale": lambda n: n**-0.5}
-    return mlp(widths, batch_norm=norm, **scale, generator=generator)
+    return mlp(
+        widths,
+        batch_norm=norm,
+        activation=nn.Tanh,
+        scale=lambda n: n**-0.5,
+        generator=generator,
+    )
 
 
 def _rates(network, rate):

@@ -61,8 +61,9 @@ class _Dense(nn.Module):
         linear = inputs + 3
         width = int((math.sqrt(linear**2 + 4 * (parameters - 1)) - linear) / 2)
         widths, scale = (inputs, width, width, 1), lambda n: 1.5 / n**0.5
-        made = {"activation": nn.Tanh, "scale": scale, "generator": generator}
-        self.net = mlp(widths, **made).double()
+        self.net = mlp(
+            widths, activation=nn.Tanh, scale=scale, generator=generator
+        ).double()
 
     def forward(self, x):
         return self.net(x)[:, 0]
@@ -227,8 +228,9 @@ class QuadTree(nn.Module):
 def _classifier(kind, generator):
     if kind == "dense":
         widths = (64, *SIZES[kind], CLASSES)
-        scale = {"activation": nn.Tanh, "scale": lambda n: n**-0.5}
-        return mlp(widths, **scale, generator=generator)
+        return mlp(
+            widths, activation=nn.Tanh, scale=lambda n: n**-0.5, generator=generator
+        )
     return QuadTree(*SIZES[kind], shared=kind == "shared", generator=generator)
 
 

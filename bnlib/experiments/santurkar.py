@@ -11,7 +11,6 @@ from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import (
     checkpoints,
     generators,
-    he,
     rounded,
     standardised,
 )
@@ -178,7 +177,12 @@ def santurkar_digits(
     weights, order, noise = generators(context, 3)
     data = standardised(context.datasets["digits"], context.device)
     widths = [data[0].shape[1], *[width] * hidden_layers, CLASSES]
-    network = mlp(widths, batch_norm=NORMS[arm], scale=he, generator=weights)
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        scale=lambda n: (2 / n) ** 0.5,
+        generator=weights,
+    )
     if arm == "noisy":
         network = with_noise(network, noise)
     network.to(context.device)
