@@ -1,11 +1,9 @@
 """What experiments that train small networks share."""
 
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional
 
 
@@ -38,25 +36,6 @@ def split_on(device, x_train, y_train, x_test, y_test):
     arrays = (x_train, y_train, x_test, y_test)
     kinds = (torch.float32, torch.int64) * 2
     return [torch.tensor(a, dtype=k, device=device) for a, k in zip(arrays, kinds)]
-
-
-def perceptron(widths, norm, activation, scale, generator, dropout=0.0):
-    """Build a network of Gaussian weights and zero biases.
-
-    `norm` makes the layer between a linear map of so many outputs and its activation,
-    or is None; `scale` gives the deviation of weights from the number of inputs.
-    Dropout, if not 0, follows each activation.
-    """
-    layers = []
-    for inputs, outputs in pairwise(widths):
-        if layers:
-            layers += ([norm(inputs)] if norm else []) + [activation()]
-            layers += [nn.Dropout(dropout)] if dropout else []
-        linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
-        nn.init.normal_(linear.weight, std=scale(inputs), generator=generator)
-        nn.init.zeros_(linear.bias)
-        layers.append(linear)
-    return nn.Sequential(*layers)
 
 
 def minibatches(n, batch_size, steps, generator):

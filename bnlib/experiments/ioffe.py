@@ -8,13 +8,12 @@ from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import (
     checkpoints,
     generators,
-    perceptron,
     rounded,
     split_on,
     standardised,
     train,
 )
-from bnlib.networks import accuracy
+from bnlib.networks import accuracy, mlp
 
 NORMS = {"plain": None, "batch_norm": nn.BatchNorm1d}
 ARMS = list(NORMS)
@@ -77,7 +76,13 @@ def ioffe_mnist(
         context.device, x_train, mnist.y_train, x_test, mnist.y_test
     )
     widths = [x_train.shape[1], *[width] * hidden_layers, CLASSES]
-    network = perceptron(widths, NORMS[arm], nn.Sigmoid, lambda _: scale, weights)
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        activation=nn.Sigmoid,
+        scale=lambda _: scale,
+        generator=weights,
+    )
     network.to(context.device)
     upto = network[:-2]  # without the last sigmoid and the classifier
     at = checkpoints(steps, looks)
@@ -153,8 +158,11 @@ def ioffe_starts(
     data = standardised(context.datasets["digits"], context.device)
     x_train, y_train, x_test, y_test = data
     widths = [x_train.shape[1], *[width] * hidden_layers, CLASSES]
-    network = perceptron(
-        widths, NORMS[arm], nn.ReLU, lambda n: factor * (2 / n) ** 0.5, weights
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        scale=lambda n: factor * (2 / n) ** 0.5,
+        generator=weights,
     )
     network.to(context.device)
     options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
@@ -224,8 +232,12 @@ def ioffe_dropout(
     shuffled = torch.randperm(len(x), generator=choice).to(x.device)
     few, rest = shuffled[:examples], shuffled[examples:]
     widths = [x.shape[1], *[width] * hidden_layers, CLASSES]
-    network = perceptron(
-        widths, NORMS[arm], nn.ReLU, lambda n: (2 / n) ** 0.5, weights, dropout
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        scale=lambda n: (2 / n) ** 0.5,
+        dropout=dropout,
+        generator=weights,
     )
     network.to(context.device)
     with torch.random.fork_rng(devices=[]):

@@ -12,10 +12,10 @@ from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import (
     checkpoints,
     generators,
-    perceptron,
     rounded,
     standardised,
 )
+from bnlib.networks import mlp
 from bnlib.smoothness import NoDirection, estimate_block_norms, linear_layers
 
 CLASSES = 10
@@ -29,7 +29,13 @@ def _network(arm, inputs, width, hidden_layers, generator):
     """Build the network: tanh, Gaussian weights of deviation 1 / sqrt(inputs)."""
     widths = [inputs, *[width] * hidden_layers, CLASSES]
     norm = nn.BatchNorm1d if arm == "batch_norm" else None
-    return perceptron(widths, norm, nn.Tanh, lambda n: n**-0.5, generator)
+    return mlp(
+        widths,
+        batch_norm=norm,
+        activation=nn.Tanh,
+        scale=lambda n: n**-0.5,
+        generator=generator,
+    )
 
 
 def _rates(network, rate):

@@ -11,11 +11,11 @@ from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import (
     checkpoints,
     generators,
-    perceptron,
     rounded,
     standardised,
 )
 from bnlib.experiments._watch import gradient_measures, watch
+from bnlib.networks import mlp
 from bnlib.shift import LpBatchNorm, with_noise
 
 CLASSES = 10
@@ -177,7 +177,12 @@ def santurkar_digits(
     weights, order, noise = generators(context, 3)
     data = standardised(context.datasets["digits"], context.device)
     widths = [data[0].shape[1], *[width] * hidden_layers, CLASSES]
-    network = perceptron(widths, NORMS[arm], nn.ReLU, lambda n: (2 / n) ** 0.5, weights)
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        scale=lambda n: (2 / n) ** 0.5,
+        generator=weights,
+    )
     if arm == "noisy":
         network = with_noise(network, noise)
     network.to(context.device)
