@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tools import files, repository
-from tools.notebooks import code_cells, notebook_paths
+from tools.cells import code_cells, notebook_paths
 
 OLD = "https://github.com/OWNER/the-book"
 NEW = "https://github.com/someone/another.name"
