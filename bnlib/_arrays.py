@@ -8,11 +8,16 @@ import numpy as np
 
 
 def namespace(optional=None, **required):
-    """Return the array namespace of the named arrays, after checking them.
+    """Return the array namespace of the named arrays, checked by `check_arrays`."""
+    check_arrays(optional, **required)
+    return compat.array_namespace(next(iter(required.values())))
 
-    ``optional`` maps names to arrays that may be None. All others must come
-    from one library (NumPy or torch), lie on one device, and be dense, real and
-    floating.
+
+def check_arrays(optional=None, **required):
+    """Raise unless the named arrays can be computed with together.
+
+    They must come from one library (NumPy or torch), lie on one device, and be
+    dense, real and floating. ``optional`` maps names to arrays that may be None.
     """
     given = {name: a for name, a in (optional or {}).items() if a is not None}
     given = required | given
@@ -30,7 +35,6 @@ def namespace(optional=None, **required):
                 f"{first} is on {compat.device(reference)} but {name} is on "
                 f"{compat.device(array)}: put both on one device"
             )
-    return compat.array_namespace(reference)
 
 
 def _check_kind(name, array):
@@ -74,7 +78,7 @@ def _is_real_floating(xp, array):
         return False
 
 
-def widen(array):
+def upcast(array):
     """Return the array in the dtype that sums are taken in.
 
     That is float64, or the array's own dtype where it is wider. Apple's GPUs
@@ -84,6 +88,13 @@ def widen(array):
     if getattr(compat.device(array), "type", "cpu") == "mps":
         return xp.astype(array, xp.float32, copy=False)
     return xp.astype(array, xp.result_type(array.dtype, xp.float64), copy=False)
+
+
+def double(array):
+    """Return a checked array in float64, or float32 where the device has no more."""
+    wide = upcast(detached(array))
+    xp = compat.array_namespace(wide)
+    return xp.astype(wide, xp.float64) if wide.dtype.itemsize > 8 else wide
 
 
 def averaged_axes(x, axes):
@@ -170,7 +181,7 @@ def centre(x, axes):
     """
     xp = compat.array_namespace(x)
     count = values_averaged("x", x, axes)
-    wide = widen(x)
+    wide = upcast(x)
 
     def average(values):
         return xp.sum(values, axis=axes, keepdims=True) / count

@@ -31,18 +31,18 @@ def kept_rows(input, mask):
     return input.movedim(1, -1)[mask]
 
 
-def put_back(rows, input, mask):
-    """Return the rows at their positions in the input's shape and layout; else 0."""
+def scatter(rows, input, mask):
+    """Return the rows at their positions in the input's shape; 0 at all others."""
     output = torch.zeros_like(input)
     output.movedim(1, -1)[mask] = rows
     return output
 
 
 @torch.no_grad()
-def take_in(running_mean, running_var, batch, share):
-    """Let running statistics take in a batch, in place."""
+def update_running(running_mean, running_var, batch, share):
+    """Update running statistics by a batch, in place."""
     # In float64, so that a half-precision buffer is rounded once.
-    old = _arrays.widen(running_mean), _arrays.widen(running_var)
+    old = _arrays.upcast(running_mean), _arrays.upcast(running_var)
     for buffer, new in zip(
         (running_mean, running_var), running_update(*old, batch, share)
     ):

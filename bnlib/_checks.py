@@ -5,27 +5,35 @@ from numbers import Real
 
 import numpy as np
 
-from bnlib._arrays import namespace, values_averaged
+from bnlib._arrays import check_arrays, values_averaged
 
 
 def check_number(name, value, low, high=math.inf):
     """Raise unless value is a finite real number in [low, high]."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}: give a number")
-    try:
-        finite = math.isfinite(value)
-    except OverflowError:  # an int beyond float's range
-        finite = False
-    if not (finite and low <= value <= high):
-        taken = f"of at least {low}" if high == math.inf else f"in [{low}, {high}]"
-        raise ValueError(f"{name} is {value}: give a finite number {taken}")
+    if not (_is_finite(name, value) and low <= value <= high):
+        raise ValueError(f"{name} is {value}: give a finite number{_range(low, high)}")
 
 
 def check_positive(name, value):
     """Raise unless value is a finite real number above 0."""
-    check_number(name, value, 0)
-    if value == 0:
-        raise ValueError(f"{name} is 0: give a number above 0")
+    if not (_is_finite(name, value) and value > 0):
+        raise ValueError(f"{name} is {value}: give a finite number above 0")
+
+
+def _is_finite(name, value):
+    """Return whether a real number is finite; raise if it is no real number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}: give a number")
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int beyond float's range
+        return False
+
+
+def _range(low, high):
+    if high != math.inf:
+        return f" in [{low}, {high}]"
+    return "" if low == -math.inf else f" of at least {low}"
 
 
 def check_integer(name, value, low):
@@ -50,7 +58,7 @@ def check_activation(activation):
 
 def check_vector(name, vector, like, dim):
     """Raise unless the vector has shape (dim,) and the library and device of like."""
-    namespace(**{name: vector, "S": like})
+    check_arrays(**{name: vector, "S": like})
     if tuple(vector.shape) != (dim,):
         raise ValueError(
             f"{name} has shape {tuple(vector.shape)}: the problem takes ({dim},)"

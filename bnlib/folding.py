@@ -152,7 +152,7 @@ def fold_arrays(weight, bias, mean, var, gamma=None, beta=None, eps=1e-5):
     xp = _arrays.namespace(weight=weight, mean=mean, var=var, optional=optional)
     _checks.check_number("eps", eps, 0)
     _check_shapes(weight, {"mean": mean, "var": var, **optional})
-    spread = _arrays.widen(var) + eps
+    spread = _arrays.upcast(var) + eps
     if bool(xp.any(spread <= 0)):
         raise ValueError("var + eps has values that are not above 0: nothing to divide")
     scale = 1 / xp.sqrt(spread)
@@ -160,7 +160,7 @@ def fold_arrays(weight, bias, mean, var, gamma=None, beta=None, eps=1e-5):
         scale = scale * gamma
     folded_weight = weight * xp.reshape(scale, (-1,) + (1,) * (weight.ndim - 1))
     folded_bias = scale * (
-        -_arrays.widen(mean) if bias is None else bias - _arrays.widen(mean)
+        -_arrays.upcast(mean) if bias is None else bias - _arrays.upcast(mean)
     )
     if beta is not None:
         folded_bias = folded_bias + beta

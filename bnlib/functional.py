@@ -180,7 +180,7 @@ def _masked(name, input, mask, vectors, options):
             f"mask keeps one position of an input of shape {tuple(input.shape)}, one "
             "value per feature: batch statistics need at least two"
         )
-    return _batches.put_back(_normalise(name, rows, vectors, *options), input, mask)
+    return _batches.scatter(_normalise(name, rows, vectors, *options), input, mask)
 
 
 def _is_plain(input, vectors, momentum, eps):
@@ -219,7 +219,7 @@ def _check(input, running_mean, running_var, weight, bias, momentum, eps):
     for name, value in {"input": input, **given}.items():
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"{name} is a {type(value).__name__}: give a torch tensor")
-    _arrays.namespace(input=input, optional=given)
+    _arrays.check_arrays(input=input, optional=given)
     if input.ndim < 2:
         raise ValueError(
             f"input has shape {tuple(input.shape)}: give (N, C) or (N, C, *spatial)"

@@ -4,8 +4,7 @@ Lines differ in dash pattern as well as in colour, so that no figure needs
 colour vision; the colours are those of Okabe and Ito.
 """
 
-import matplotlib as mpl
-from matplotlib import cycler
+from bnlib._extras import extra
 
 #: Okabe and Ito's colours that keep a contrast of 3:1 or more on white.
 COLORS = ("#0072B2", "#D55E00", "#007A5E", "#9B4F82", "#6B6B6B", "#000000")
@@ -15,7 +14,6 @@ COLORMAP = "cividis"
 
 _STYLE = {
     "axes.grid": True,
-    "axes.prop_cycle": cycler(color=COLORS) + cycler(linestyle=DASHES),
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",
@@ -47,7 +45,11 @@ def use_style():
     >>> mpl.rcParams["image.cmap"]
     'cividis'
     """
-    mpl.rcParams.update(_STYLE)
+    with extra("plot"):
+        import matplotlib as mpl
+
+    cycle = mpl.cycler(color=COLORS) + mpl.cycler(linestyle=DASHES)
+    mpl.rcParams.update(_STYLE | {"axes.prop_cycle": cycle})
     try:
         from IPython import get_ipython
     except ModuleNotFoundError:

@@ -80,7 +80,7 @@ def recalibrate(model, batches, *, method="sequential"):
     """
     names = _named_layers(model)
     _check_batches(batches, method, len(names))
-    with _lent_out(model, names):
+    with _borrowed(model, names):
         measure = _one_pass if method == "one_pass" else _sequential
         statistics = measure(model, names, batches)
     for layer, (mean, var, count) in statistics.items():
@@ -192,7 +192,7 @@ def _joined(layer, name, measured):
 
 
 @contextlib.contextmanager
-def _lent_out(model, layers):
+def _borrowed(model, layers):
     """Put the model in eval mode; give it back its modes and buffers afterwards."""
     for buffer in (buffer for layer in layers for buffer in layer.buffers()):
         # torch's own error for one that cannot be written: now, not at the end.

@@ -127,7 +127,7 @@ def merge(means, variances, counts):
         raise ValueError("variances has values below 0")
     used = [index for index, number in enumerate(numbers) if number > 0]
     means, variances = (
-        xp.stack([_arrays.widen(array)[index, ...] for index in used])
+        xp.stack([_arrays.upcast(array)[index, ...] for index in used])
         for array in (means, variances)
     )
     weights = xp.reshape(

@@ -259,7 +259,7 @@ def batch_norm_inference(x, mean, var, gamma=None, beta=None, eps=1e-5):
     var = _broadcast("var", var, x.shape, axes)
     scale = _broadcast("gamma", gamma, x.shape, axes)
     shift = _broadcast("beta", beta, x.shape, axes)
-    x_hat = (_arrays.widen(x) - mean) / xp.sqrt(var + eps)
+    x_hat = (_arrays.upcast(x) - mean) / xp.sqrt(var + eps)
     return xp.astype(_affine(x_hat, scale, shift), x.dtype, copy=False)
 
 
@@ -269,7 +269,7 @@ def _broadcast(name, parameter, shape, axes):
         return None
     xp = compat.array_namespace(parameter)
     size = _arrays.parameter_shape(name, parameter, shape, axes)
-    return xp.reshape(_arrays.widen(parameter), size)
+    return xp.reshape(_arrays.upcast(parameter), size)
 
 
 def _affine(x_hat, scale, shift):
@@ -289,7 +289,7 @@ def _check_upstream(dy, cache):
             f"dy has shape {tuple(dy.shape)}: give that of y, "
             f"{tuple(cache.x_hat.shape)}"
         )
-    return xp, _arrays.widen(dy)
+    return xp, _arrays.upcast(dy)
 
 
 def _scaled(upstream, cache):

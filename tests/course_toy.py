@@ -5,9 +5,9 @@ import json
 
 import nbformat
 
-from bnlib.course import _grade, _sets
-from bnlib.course._check import with_cells
-from bnlib.course._worker import Limits
+from grading import grade, sets
+from grading.check import with_cells
+from grading.worker import Limits
 
 VARIANT = """
 def variant(rng):
@@ -123,7 +123,7 @@ def with_sources(base, **sources):
 
 
 SHORT = Limits(memory=2**29, call=1.5, cell=2.0)
-SOURCE = _sets.render(notebook(), {"SHIFT": 3.0, "words": ""})
+SOURCE = sets.render(notebook(), {"SHIFT": 3.0, "words": ""})
 GOOD = "def moved(x):\n    return x + SHIFT\n"
 TESTS = ["moved-values", "moved-hidden", "total-values"]
 
@@ -131,8 +131,8 @@ TESTS = ["moved-values", "moved-hidden", "total-values"]
 def graded(moved=GOOD, limits=SHORT, source=SOURCE, key="key", extra=()):
     """Grade the toy with one cell changed; ``total`` is always right."""
     changed = with_cells(source, {"moved": moved})
-    cells = [*_sets.runnable(changed), *extra]
-    [found] = _grade.grade(_sets.work_of(source), [cells], key, "toy", limits)
+    cells = [*sets.runnable(changed), *extra]
+    [found] = grade.grade(sets.work_of(source), [cells], key, "toy", limits)
     assert list(found.messages) == TESTS
     return found
 

@@ -102,11 +102,11 @@ def offer_problem_sets(root, folder):
             "nbgrader, which makes the problem sets, is not installed: "
             'pip install -c constraints.txt -e ".[course]"'
         ]
-    from bnlib.course import _make, _sets
+    from grading import make, sets
 
-    for name in _sets.set_names():
+    for name in sets.set_names():
         try:
-            _make.make([name], _sets.DEFAULT_KEY, folder)
+            make.make([name], sets.DEFAULT_KEY, folder)
         except Exception as error:  # whatever a set's own code raises
             reason = str(error).partition("\n")[0]
             return [f"{SETS}/{name}: {type(error).__name__}: {reason}"]

@@ -55,12 +55,42 @@ def conda_spec(requirement):
     return " ".join(parts).strip()
 
 
+def requirements(project, *extras):
+    """Return what the project asks for, and what these of its extras add.
+
+    Parameters
+    ----------
+    project : dict
+        The table ``project`` of pyproject.toml.
+    *extras : str
+
+    Returns
+    -------
+    list of str
+        An extra that names others of the project stands for what those ask for.
+
+    Examples
+    --------
+    >>> optional = {"plot": ["matplotlib"], "lab": ["book[plot]", "jupyterlab"]}
+    >>> requirements({"name": "book", "optional-dependencies": optional}, "lab")
+    ['matplotlib', 'jupyterlab']
+    """
+    found = dict.fromkeys(project.get("dependencies", []))
+    for extra in extras:
+        for text in project["optional-dependencies"][extra]:
+            named = Requirement(text)
+            if named.name == project["name"]:
+                found |= dict.fromkeys(requirements(project, *sorted(named.extras)))
+            else:
+                found[text] = None
+    return list(found)
+
+
 def environment_text(root=ROOT):
     """Return the text of environment.yml."""
     with open(root / "pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
-    requirements = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
-    specs = [f"python={PYTHON}", *sorted(map(conda_spec, requirements))]
+    specs = [f"python={PYTHON}", *sorted(map(conda_spec, requirements(project, "lab")))]
     return HEADER + "".join(f"  - {spec}\n" for spec in specs) + FOOTER
 
 

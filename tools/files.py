@@ -1,8 +1,11 @@
 """The tree's own files, and how one is written."""
 
 import os
-from contextlib import suppress
 from pathlib import Path
+
+from bnlib._files import write_whole
+
+__all__ = ["is_own", "own_files", "write_whole"]
 
 #: Folders that tools fill; they are never under a name of ours.
 NOT_OURS = {"__pycache__", "_build", "build", "dist"}
@@ -34,24 +37,3 @@ def own_files(top):
         folders[:] = sorted(filter(is_own, folders))
         for name in sorted(filter(is_own, names)):
             yield Path(folder, name)
-
-
-def write_whole(path, content):
-    """Write a file so that it is never there half-written.
-
-    Parameters
-    ----------
-    path : Path
-        The file, in a folder that is there.
-    content : bytes or str
-        Text is written in UTF-8 with its line ends as they are.
-    """
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        beside.write_bytes(data)
-        os.replace(beside, path)
-    finally:
-        # What stopped the writing may stop this too, and is the one to report.
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)

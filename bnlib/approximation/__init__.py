@@ -6,6 +6,7 @@ Points lie in the cube [-1, 1]^n, and errors are sup norms unless said otherwise
 from bnlib.approximation._counts import (
     fit_slope,
     interpolation_bound,
+    level_counts,
     necklaces,
     polynomial_units,
     propagation_bound,
@@ -45,6 +46,7 @@ __all__ = [
     "interpolate",
     "interpolate_tree",
     "interpolation_bound",
+    "level_counts",
     "necklaces",
     "polynomial_layer",
     "polynomial_units",

@@ -144,7 +144,33 @@ def tree_parameters(units, inputs, arity=2):
 
 
 def level_counts(inputs, arity):
-    """Return how many nodes a tree over so many inputs has, lowest level first."""
+    """Count the nodes of a full tree, level by level.
+
+    Parameters
+    ----------
+    inputs : int, at least 2
+        A power of the arity.
+    arity : int, at least 2
+
+    Returns
+    -------
+    list of int
+        The lowest level first.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or inputs is no power of the arity.
+
+    Examples
+    --------
+    >>> level_counts(8, 2)
+    [4, 2, 1]
+
+    References
+    ----------
+    Chapter 12, "Approximation".
+    """
     _checks.check_integer("inputs", inputs, 2)
     _checks.check_integer("arity", arity, 2)
     counts, left = [], int(inputs)

@@ -6,23 +6,13 @@ import numpy as np
 import torch
 from scipy import stats
 
+from bnlib.claims._instances_transform import normalise, random_batch
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 from bnlib.functional import batch_norm
 from bnlib.transform import batch_norm_forward
 
 chapter_claim = functools.partial(claim, chapter="02-transform")
-
-
-def random_batch(rng, m=None):
-    """One unit's values over a batch, with a mean and a spread of their own."""
-    m = int(rng.integers(3, 40)) if m is None else m
-    return rng.uniform(0.1, 10) * rng.standard_normal(m) + rng.uniform(-20, 20)
-
-
-def normalise(x, eps=0.0):
-    """The transform of one unit."""
-    return batch_norm_forward(x, eps=eps, axes=0)[0]
 
 
 def _forward_and_formula(rng, divisor_less):

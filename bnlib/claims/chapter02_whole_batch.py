@@ -1,15 +1,19 @@
 """The claims of chapter 02: how the examples of a batch depend on each other."""
 
+import functools
 import itertools
 
 import numpy as np
 import torch
 
-from bnlib.claims.chapter02_transform import chapter_claim, normalise, random_batch
+from bnlib.claims._instances_transform import normalise, random_batch
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.experiments import load_record
 from bnlib.functional import batch_norm
 from bnlib.transform import batch_norm_backward, batch_norm_forward
+
+chapter_claim = functools.partial(claim, chapter="02-transform")
 
 
 def _coupling(rng, formula):

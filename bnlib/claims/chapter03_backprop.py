@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from bnlib.claims.chapter02_transform import random_batch
+from bnlib.claims._instances_scale import normalise, random_loss
+from bnlib.claims._instances_transform import random_batch
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 from bnlib.transform import (
@@ -41,19 +42,6 @@ class Unit(NamedTuple):
     def std(self):
         """The root that x is divided by."""
         return (self.var + self.eps) ** 0.5
-
-
-def random_loss(rng, m):
-    """A smooth loss of a unit's m outputs that mixes all of them."""
-    mix, target = torch.from_numpy(rng.standard_normal((2, m, m)))
-    return lambda y: torch.tanh(mix @ y - target[0]).square().sum() + torch.sin(y).sum()
-
-
-def normalise(x, eps):
-    """The definition in torch's own operations: mean, variance, normalised values."""
-    mean = x.mean()
-    var = ((x - mean) ** 2).mean()
-    return mean, var, (x - mean) / torch.sqrt(var + eps)
 
 
 def random_unit(rng):

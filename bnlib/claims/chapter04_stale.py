@@ -1,14 +1,17 @@
 """The claims of chapter 04: statistics that belong to other weights, and the cure."""
 
 import copy
+import functools
 
 import numpy as np
 import torch
 from torch import nn
 
-from bnlib.claims.chapter04_population import chapter_claim
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.recalibration import recalibrate
+
+chapter_claim = functools.partial(claim, chapter="04-inference")
 
 
 def _three_layers(rng):

@@ -1,17 +1,20 @@
 """The claims of chapter 04: what a layer with stored statistics is, and becomes."""
 
 import copy
+import functools
 import itertools
 
 import numpy as np
 import torch
 from torch import nn
 
-from bnlib.claims.chapter04_population import chapter_claim
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.folding import fold
 from bnlib.statistics import merge
 from bnlib.transform import batch_norm_inference
+
+chapter_claim = functools.partial(claim, chapter="04-inference")
 
 
 def tensor(rng, *shape):

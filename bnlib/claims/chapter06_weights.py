@@ -1,18 +1,22 @@
 """The claims of chapter 06 on a unit's weights: the worst case, and the start."""
 
+import functools
+
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from bnlib.claims.chapter06_gradient import (
-    chapter_claim,
+from bnlib.claims._instances_smoothness import (
     random_layer,
     random_share,
     small_layer,
     weighted_square,
 )
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.smoothness import closest_optimum, worst_case
 from bnlib.transform import batch_norm_forward
+
+chapter_claim = functools.partial(claim, chapter="06-smoothness", kind="theorem")
 
 
 def _largest(g, d, radius):

@@ -1,11 +1,14 @@
 """The claims of chapter 07 on random networks, and on training them."""
 
+import functools
+
 import numpy as np
 import torch
 from scipy import special
 
-from bnlib.claims.chapter07_growth import chapter_claim, jacobians, sampled_map
+from bnlib.claims._instances_growth import jacobians, sampled_map
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.experiments import load_record
 from bnlib.functional import batch_norm
 from bnlib.meanfield import (
@@ -14,6 +17,9 @@ from bnlib.meanfield import (
     growth_factor,
     residual_growth,
 )
+
+chapter_claim = functools.partial(claim, chapter="07-gradient-explosion")
+
 
 WIDTH = 128
 

@@ -7,11 +7,7 @@ import numpy as np
 import torch
 from scipy.linalg import eigh
 
-from bnlib.claims.chapter08_rates import (
-    adaptive_step,
-    random_quadratic,
-    slowest,
-)
+from bnlib.claims._instances_quadratic import adaptive_step, random_quadratic, slowest
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 

@@ -1,103 +1,24 @@
 """The claims of chapter 09 on the problem: Gaussian halfspaces and their gradient."""
 
 import functools
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy import optimize
 
+from bnlib.claims._instances_gaussian import (
+    NODES,
+    WEIGHTS,
+    gradient,
+    random_direction,
+    random_gaussian,
+)
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
-from bnlib.halfspaces import GaussianHalfspace
 
 chapter_claim = functools.partial(
     claim, chapter="09-gdnp-halfspaces", kind="theorem", source="kohler2019"
 )
-
-#: The losses in torch's own functions, by bnlib's names.
-PHI = {
-    "logistic": torch.nn.functional.softplus,
-    "shifted_sigmoid": lambda t: torch.sigmoid(t - 1),
-    "pseudo_huber": lambda t: torch.sqrt(1 + (1 + t) ** 2) - 1,
-}
-# The trapezoidal rule: for smooth functions of a normal variable it converges
-# faster than any power of the spacing.
-NODES = torch.linspace(-10, 10, 1201, dtype=torch.float64)
-WEIGHTS = torch.exp(-(NODES**2) / 2) / np.sqrt(2 * np.pi) * (NODES[1] - NODES[0])
-
-
-class Gaussian(NamedTuple):
-    """z ~ N(u, S - u u^T), differentiated by torch: Stein's lemma is not used."""
-
-    u: torch.Tensor
-    S: torch.Tensor
-    loss: str
-    mu: float
-    L: float
-
-    @property
-    def ours(self):
-        """bnlib's problem."""
-        return GaussianHalfspace(self.u.numpy(), self.S.numpy(), self.loss)
-
-    @property
-    def best(self):
-        """S^-1 u."""
-        return torch.linalg.solve(self.S, self.u)
-
-    @property
-    def lambda_1(self):
-        return float(self.u @ self.best)
-
-    def norm(self, w):
-        return torch.sqrt(w @ self.S @ w)
-
-    def rho(self, w):
-        return -((self.u @ w) ** 2) / (w @ self.S @ w)
-
-    def value(self, w, covariance=None):
-        """E phi(z.w) by the trapezoidal rule for the number z.w."""
-        if covariance is None:
-            covariance = self.S - torch.outer(self.u, self.u)
-        t = self.u @ w + torch.sqrt(w @ covariance @ w) * NODES
-        return WEIGHTS @ PHI[self.loss](t)
-
-    def normalised(self, w, g):
-        """f at the length g and the direction w."""
-        spread = torch.sqrt(w @ self.S @ w - (self.u @ w) ** 2)
-        t = g * (self.u @ w + spread * NODES) / self.norm(w)
-        return WEIGHTS @ PHI[self.loss](t)
-
-
-def gradient(function, w):
-    """The gradient by automatic differentiation."""
-    leaf = w.clone().requires_grad_()
-    return torch.autograd.grad(function(leaf), leaf)[0]
-
-
-def random_gaussian(rng, losses=tuple(PHI), condition=None):
-    """A problem of three to ten dimensions."""
-    d = int(rng.integers(3, 11))
-    condition = 10 ** rng.uniform(0.2, 1.3) if condition is None else condition
-    eigenvalues = np.concatenate(
-        [[1 / condition, 1], rng.uniform(1 / condition, 1, d - 2)]
-    )
-    basis, _ = np.linalg.qr(rng.standard_normal((d, d)))
-    S = (basis * (eigenvalues * rng.uniform(0.5, 3))) @ basis.T
-    S = (S + S.T) / 2
-    u = S @ rng.standard_normal(d)
-    u *= np.sqrt(rng.uniform(0.1, 0.8) / (u @ np.linalg.solve(S, u)))
-    mu, *_, L = np.linalg.eigvalsh(S)
-    return Gaussian(
-        torch.from_numpy(u), torch.from_numpy(S), str(rng.choice(losses)), mu, L
-    )
-
-
-def random_direction(rng, problem):
-    """A direction of any Euclidean length, and a length g of either sign."""
-    w = torch.from_numpy(rng.standard_normal(len(problem.u)) * 10 ** rng.uniform(-1, 1))
-    return w, float(rng.choice([-1, 1]) * rng.uniform(0.3, 2))
 
 
 def _labelled(rng, covariance_of):
@@ -262,9 +183,6 @@ def _even_slope(rng, loss):
         checks.append(Check(forward, back, "==", allowed=1e-9))
         checks.append(Check(-toward * forward, 0.0, "<=", allowed=0.0))
     return Check.worst(*checks)
-
-
-PHI["sigmoid"] = torch.sigmoid
 
 
 @chapter_claim(

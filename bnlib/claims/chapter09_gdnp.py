@@ -5,10 +5,9 @@ import functools
 import numpy as np
 import torch
 
-from bnlib.claims.chapter09_gaussian import (
-    NODES,
-    PHI,
-    WEIGHTS,
+from bnlib.claims._instances_gaussian import (
+    dual_square,
+    expectations,
     gradient,
     random_direction,
     random_gaussian,
@@ -20,22 +19,6 @@ from bnlib.optim import gdnp
 chapter_claim = functools.partial(
     claim, chapter="09-gdnp-halfspaces", kind="theorem", source="kohler2019"
 )
-
-
-def dual_square(problem, a):
-    """a.S^-1 a."""
-    return float(a @ torch.linalg.solve(problem.S, a))
-
-
-def expectations(problem, w):
-    """E phi' and E phi'' at w, differentiated by torch point by point."""
-    covariance = problem.S - torch.outer(problem.u, problem.u)
-    t = problem.u @ w + torch.sqrt(w @ covariance @ w) * NODES
-    t = t.detach().requires_grad_()
-    phi = PHI[problem.loss](t).sum()
-    (first,) = torch.autograd.grad(phi, t, create_graph=True)
-    (second,) = torch.autograd.grad(first.sum(), t)
-    return float(WEIGHTS @ first.detach()), float(WEIGHTS @ second)
 
 
 def corrected_h(problem, w, g):

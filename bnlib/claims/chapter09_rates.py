@@ -6,13 +6,17 @@ import numpy as np
 import torch
 from scipy import optimize
 
-from bnlib.claims.chapter09_gaussian import (
+from bnlib.claims._instances_gaussian import (
+    LIPSCHITZ,
+    ZETA,
     Gaussian,
+    dual_square,
+    expectations,
     gradient,
     random_direction,
     random_gaussian,
+    slowest_gaussian,
 )
-from bnlib.claims.chapter09_gdnp import dual_square, expectations
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 from bnlib.optim import gdnp
@@ -20,10 +24,6 @@ from bnlib.optim import gdnp
 chapter_claim = functools.partial(
     claim, chapter="09-gdnp-halfspaces", kind="theorem", source="kohler2019"
 )
-
-#: The largest absolute first and second derivatives of the losses.
-LIPSCHITZ = {"logistic": 1.0, "shifted_sigmoid": 0.25, "pseudo_huber": 1.0}
-ZETA = {"logistic": 0.25, "shifted_sigmoid": 1 / (6 * 3**0.5), "pseudo_huber": 1.0}
 
 
 def slope_in_g(problem, w, g):
@@ -179,14 +179,6 @@ def _():
     low, _ = halve(problem, u, ends, 2)
     bound = 2.0**-2 * 0.25 * problem.L * (ends[1] - ends[0]) / problem.mu**2
     return Check(slope_in_g(problem, u, low) ** 2, bound, "<=", allowed=0.1)
-
-
-def slowest_gaussian(problem):
-    """A neighbour whose solution lacks S's last eigenvector, a start off along it."""
-    last = torch.linalg.eigh(problem.S)[1][:, 0]
-    problem = problem._replace(u=problem.u - (problem.u @ last) * last)
-    best = problem.best / problem.norm(problem.best)
-    return problem, best + 0.01 * last / problem.norm(last)
 
 
 def _combined(rng, power, steps=10, halvings=30):

@@ -1,14 +1,14 @@
 """The claims of chapter 10 on minima off the line, with error bounds."""
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy import optimize
 
-from bnlib.claims.chapter10_layer import (
+from bnlib.claims._instances_hidden_layer import (
     WEIGHTS,
-    chapter_claim,
     coefficients,
     critical_point,
     elsewhere,
@@ -17,6 +17,12 @@ from bnlib.claims.chapter10_layer import (
     plain_layer,
 )
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
+
+chapter_claim = functools.partial(
+    claim, chapter="10-gdnp-networks", kind="theorem", source="kohler2019"
+)
+
 
 #: The weights of the two minima, and both units' weight where they are equal.
 MINIMA = (

@@ -1,32 +1,40 @@
 """The claims of chapter 10 on what GDNP reaches, unit by unit and in sweeps."""
 
+import functools
+
 import numpy as np
 import torch
 from scipy import optimize
 
-from bnlib.claims.chapter09_gaussian import (
+from bnlib.claims._instances_gaussian import (
+    LIPSCHITZ,
     NODES,
     PHI,
     WEIGHTS,
+    ZETA,
     Gaussian,
+    dual_square,
     gradient,
+    slowest_gaussian,
 )
-from bnlib.claims.chapter09_gdnp import dual_square
-from bnlib.claims.chapter09_rates import LIPSCHITZ, ZETA, slowest_gaussian
-from bnlib.claims.chapter10_layer import (
+from bnlib.claims._instances_hidden_layer import (
     CONVEX,
     Layer,
-    chapter_claim,
     elsewhere,
+    lengths_on_line,
     plain_layer,
     random_layer,
     random_unit,
 )
-from bnlib.claims.chapter10_layer import WEIGHTS as PLANE
-from bnlib.claims.chapter10_units import lengths_on_line
+from bnlib.claims._instances_hidden_layer import WEIGHTS as PLANE
 from bnlib.claims.check import Check
-from bnlib.networks import gdnp_sweeps
-from bnlib.optim import gdnp
+from bnlib.claims.registry import claim
+from bnlib.optim import gdnp, gdnp_sweeps
+
+chapter_claim = functools.partial(
+    claim, chapter="10-gdnp-networks", kind="theorem", source="kohler2019"
+)
+
 
 #: The largest absolute first and second derivatives of the activations.
 SLOPE = {"tanh": 1.0, "erf": 2 / np.sqrt(np.pi)}

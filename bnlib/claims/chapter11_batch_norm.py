@@ -1,13 +1,19 @@
 """The claims of chapter 11 on batch normalization against weight normalization."""
 
+import functools
+
 import numpy as np
 import torch
 from torch.nn.functional import softplus
 
-from bnlib.claims.chapter09_gaussian import gradient
-from bnlib.claims.chapter11_norms import chapter_claim
+from bnlib.claims._instances_gaussian import gradient
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.functional import batch_norm
+
+chapter_claim = functools.partial(
+    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
+)
 
 
 def _inputs(rng, variances):

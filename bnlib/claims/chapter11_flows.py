@@ -1,15 +1,13 @@
 """The claims of chapter 11 on flows of lengths and directions."""
 
+import functools
+
 import numpy as np
 import torch
 
-from bnlib.claims.chapter11_norms import (
-    chapter_claim,
-    network,
-    random_inputs,
-    random_layers,
-)
+from bnlib.claims._instances_margins import network, random_inputs, random_layers
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.implicit_bias import (
     layer_directions,
     layer_lengths,
@@ -18,6 +16,10 @@ from bnlib.implicit_bias import (
     relu_net_gradients,
     tangent_flow,
     tangent_projection,
+)
+
+chapter_claim = functools.partial(
+    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
 )
 
 

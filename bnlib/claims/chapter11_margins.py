@@ -1,11 +1,13 @@
 """The claims of chapter 11 on where flows and paths lead: margins."""
 
+import functools
+
 import numpy as np
 import torch
-from sklearn.svm import SVC
 
-from bnlib.claims.chapter11_norms import chapter_claim
+from bnlib.claims._instances_margins import hard_margin, separable_rows
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.implicit_bias import (
     angle,
     constrained_path,
@@ -18,26 +20,9 @@ from bnlib.implicit_bias import (
     tangent_flow,
 )
 
-
-def separable_rows(rng, d=None):
-    """Draw twelve y_n x_n with a margin of at least 0.3."""
-    d = int(rng.integers(2, 5)) if d is None else d
-    true = rng.standard_normal(d)
-    true /= np.linalg.norm(true)
-    rows = rng.standard_normal((12, d))
-    along = rows @ true
-    return rows + np.outer(np.abs(along) + 0.3 - along, true)
-
-
-def hard_margin(rows):
-    """The largest margin and its direction, by scikit-learn.
-
-    Rows and their negatives, with both labels: the classifier then has no offset.
-    """
-    model = SVC(kernel="linear", C=1e10, tol=1e-10)
-    model.fit(np.vstack([rows, -rows]), np.repeat([1, -1], len(rows)))
-    w = model.coef_[0]
-    return 1 / np.linalg.norm(w), w / np.linalg.norm(w)
+chapter_claim = functools.partial(
+    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
+)
 
 
 def _telling_rows(rng):

@@ -1,16 +1,22 @@
 """The claims of chapter 11 on growth and on rates."""
 
+import functools
+
 import numpy as np
 import torch
 
-from bnlib.claims.chapter11_margins import hard_margin, separable_rows
-from bnlib.claims.chapter11_norms import chapter_claim, network
+from bnlib.claims._instances_margins import hard_margin, network, separable_rows
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
 from bnlib.implicit_bias import (
     angle,
     deep_growth,
     linear_flow,
     one_sample_flow,
+)
+
+chapter_claim = functools.partial(
+    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
 )
 
 

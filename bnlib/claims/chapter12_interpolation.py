@@ -14,17 +14,13 @@ from bnlib.approximation import (
     interpolate,
     interpolation_bound,
 )
+from bnlib.claims._instances_cube import cube
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 
 chapter_claim = functools.partial(
     claim, chapter="12-approximation", kind="theorem", source="poggio2020"
 )
-
-
-def cube(rng, inputs, points=2000):
-    """Draw points of [-1, 1]^inputs."""
-    return rng.uniform(-1, 1, (points, inputs))
 
 
 def _built(inputs, units, arity=2):

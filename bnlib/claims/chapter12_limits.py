@@ -1,5 +1,6 @@
 """The claims of chapter 12 on what cannot be done: three lower bounds."""
 
+import functools
 from itertools import product
 
 import numpy as np
@@ -7,8 +8,14 @@ from scipy.linalg import null_space
 from scipy.optimize import brentq
 
 from bnlib.approximation import Tree
-from bnlib.claims.chapter12_interpolation import chapter_claim, cube
+from bnlib.claims._instances_cube import cube
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
+
+chapter_claim = functools.partial(
+    claim, chapter="12-approximation", kind="theorem", source="poggio2020"
+)
+
 
 #: sup |phi|, |phi'|, |phi''| of the bump phi(t) = (1 - t^2)^3 on [-1, 1].
 BUMP = (1.0, 6 * 0.8**2 / 5**0.5, 6.0)

@@ -1,12 +1,18 @@
 """The claims of chapter 12 on what networks with one hidden layer can do."""
 
+import functools
 from itertools import product
 
 import numpy as np
 
 from bnlib.approximation import polynomial_layer
-from bnlib.claims.chapter12_interpolation import chapter_claim, cube
+from bnlib.claims._instances_cube import cube
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
+
+chapter_claim = functools.partial(
+    claim, chapter="12-approximation", kind="theorem", source="poggio2020"
+)
 
 
 def _relu(t):

@@ -1,5 +1,6 @@
 """The claims of chapter 12 on composed functions, and what locality buys."""
 
+import functools
 from functools import partial
 from itertools import product
 
@@ -15,8 +16,13 @@ from bnlib.approximation import (
     fit_slope,
     interpolate_tree,
 )
-from bnlib.claims.chapter12_interpolation import chapter_claim, cube
+from bnlib.claims._instances_cube import cube
 from bnlib.claims.check import Check
+from bnlib.claims.registry import claim
+
+chapter_claim = functools.partial(
+    claim, chapter="12-approximation", kind="theorem", source="poggio2020"
+)
 
 
 def _propagated(rng, terms):

@@ -276,7 +276,11 @@ def get(id):
 
 
 def _load(id=None):
-    """Import the chapters' files, which register their claims; or the one of an id."""
+    """Import the chapters' files, which register their claims; or the one of an id.
+
+    Files that start with an underscore hold none: they are what several share, such
+    as modules of random instances.
+    """
     folder = Path(__file__).parent
     for module in pkgutil.iter_modules([str(folder)]):
         if re.fullmatch(r"chapter\d\d_\w+", module.name):
@@ -284,10 +288,10 @@ def _load(id=None):
             if id and f'id="{id}"' not in text:
                 continue
             importlib.import_module(f"{__package__}.{module.name}")
-        elif module.name not in ("check", "registry", "__main__"):
+        elif module.name not in ("check", "registry") and module.name[0] != "_":
             raise ImportError(
                 f"bnlib/claims/{module.name}.py holds no chapter's claims: name it "
-                "chapterNN_topic.py"
+                "chapterNN_topic.py, or _instances_topic.py if claims share it"
             )
 
 

@@ -3,8 +3,9 @@
 import argparse
 import sys
 
+from bnlib._files import cache_folder
 from bnlib.data import NAMES, load
-from bnlib.data._files import cache_folder, find, is_here
+from bnlib.data._files import find, is_here
 from bnlib.data._sets import SOURCES
 
 
@@ -36,7 +37,7 @@ def main(arguments=None):
             dataset = load(name)
             parts = f"{len(dataset.y_train)} + {len(dataset.y_test)} examples"
             print(f"{name}: {parts}, {_place(name)}")
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -53,7 +54,7 @@ def _place(name):
     for route in filter(is_here, routes):
         folders = {str(find(file).parent): None for file in route.files}
         return f"in {', '.join(folders)}"
-    return f"not here; fetch puts it below {cache_folder()}"
+    return f"not here; fetch puts it below {cache_folder('data')}"
 
 
 if __name__ == "__main__":

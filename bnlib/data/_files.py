@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import filelock
-import platformdirs
+
+from bnlib._extras import extra
+from bnlib._files import cache_folder
 
 
 def whole(raw):
@@ -67,19 +69,11 @@ class Route(NamedTuple):
     parse: Callable
 
 
-def cache_folder():
-    """Where downloads are kept: `$BNLIB_CACHE/data`, else the system's cache."""
-    if chosen := os.environ.get("BNLIB_CACHE"):
-        return Path(chosen) / "data"
-    # Only those who need a large data set wait for this import.
-    return Path(platformdirs.user_cache_dir("bnlib")) / "data"
-
-
 def find(file):
     """The path of a data file on this machine, or None."""
     chosen = os.environ.get("BNLIB_DATA")
     folders = [Path(chosen)] if chosen else []
-    for folder in [*folders, cache_folder()]:
+    for folder in [*folders, cache_folder("data")]:
         if (folder / file.path).is_file():
             return folder / file.path
     return None
@@ -130,7 +124,7 @@ def fetch(name, file):
         If the folder cannot be written to, before anything is downloaded; or if
         no address gives the file.
     """
-    target = cache_folder() / file.path
+    target = cache_folder("data") / file.path
     _check_writable(target.parent)
     with filelock.FileLock(f"{target}.lock"):
         # Another process may have fetched it while this one waited.
@@ -159,7 +153,8 @@ def _check_writable(folder):
 
 def _download(url, file, target):
     """Put what an address gives at `target`; return what went wrong, or None."""
-    import pooch
+    with extra("data"):
+        import pooch
 
     watched = sys.stderr.isatty()
     if watched:

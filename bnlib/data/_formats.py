@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from bnlib._extras import extra
+
 # LIBSVM's index stops at 122 in the test part: the width must be given.
 A9A_FEATURES = 123
 
@@ -23,7 +25,8 @@ def unpacked(raw):
 
 def a9a(train, test):
     """Parse LIBSVM's text: features (n, 123) as CSR float64, labels +-1 as int64."""
-    from sklearn.datasets import load_svmlight_file
+    with extra("data"):
+        from sklearn.datasets import load_svmlight_file
 
     parts = []
     for content in (train, test):

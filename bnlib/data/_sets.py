@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bnlib._extras import extra
 from bnlib.data import _formats
 from bnlib.data._files import DataFile, Route, is_here, read
 
@@ -35,7 +36,8 @@ def _split(x, y, stratify=None):
     """A quarter of the rows to test on, drawn once and for all."""
     # Importing scikit-learn takes most of a second, which readers of records
     # need not wait for.
-    from sklearn.model_selection import train_test_split
+    with extra("data"):
+        from sklearn.model_selection import train_test_split
 
     x_train, x_test, y_train, y_test = train_test_split(
         x, y, test_size=0.25, random_state=0, stratify=stratify
@@ -45,7 +47,8 @@ def _split(x, y, stratify=None):
 
 def _shipped(name, citation, classes=True, **options):
     def arrays():
-        from sklearn import datasets
+        with extra("data"):
+            from sklearn import datasets
 
         x, y = getattr(datasets, f"load_{name}")(return_X_y=True, **options)
         x = x.astype(np.float64)

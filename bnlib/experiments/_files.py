@@ -5,7 +5,7 @@ import json
 import os
 from pathlib import Path
 
-PACKAGE = Path(__file__).parent.parent
+from bnlib._files import write_whole
 
 
 def canonical(value):
@@ -15,31 +15,6 @@ def canonical(value):
 
 def fingerprint(value):
     return hashlib.sha256(canonical(value).encode()).hexdigest()
-
-
-def cache_folder():
-    """Where unfinished runs are kept: `$BNLIB_CACHE/experiments`, else `.experiments`.
-
-    `.experiments` is a folder of the source tree (git ignores it, and `make clean`
-    leaves it: what it holds took hours), or of the current folder where bnlib is
-    installed without its tree.
-    """
-    if chosen := os.environ.get("BNLIB_CACHE"):
-        return Path(chosen) / "experiments"
-    tree = PACKAGE.parent
-    is_checkout = (tree / "pyproject.toml").is_file()
-    return (tree if is_checkout else Path()) / ".experiments"
-
-
-def write_atomically(path, text):
-    """Write `path` whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 class Partial:
@@ -63,7 +38,7 @@ class Partial:
         """Return the stored entries, and drop what a kill left half written."""
         lines = self._whole_lines()
         if not lines or lines[0] != self.header:
-            write_atomically(self.path, self.header + "\n")
+            write_whole(self.path, self.header + "\n")
             return []
         entries = []
         for line in lines[1:]:
@@ -72,7 +47,7 @@ class Partial:
             except ValueError:
                 break
         kept = lines[: len(entries) + 1]
-        write_atomically(self.path, "\n".join(kept) + "\n")
+        write_whole(self.path, "\n".join(kept) + "\n")
         return entries
 
     def _whole_lines(self):

@@ -52,6 +52,7 @@ class Experiment:
     paired: tuple
     data: tuple
     threads: int | None
+    timed: tuple | bool
     function: Callable
 
     def parameters(self, scale, overrides=None):
@@ -129,7 +130,18 @@ def _matching(name, given, registered):
 
 
 def experiment(
-    *, id, title, chapter, source, sweep, live, paper, paired=(), data=(), threads=None
+    *,
+    id,
+    title,
+    chapter,
+    source,
+    sweep,
+    live,
+    paper,
+    paired=(),
+    data=(),
+    threads=None,
+    timed=(),
 ):
     """Register the decorated function as an experiment.
 
@@ -160,6 +172,9 @@ def experiment(
     threads : int, optional
         How many torch uses on a CPU; its own choice, if not given. One is best
         for small networks: more wait for each other, long on a busy machine.
+    timed : tuple of str, or True
+        Results that measure time, which no second run repeats; True where the
+        experiment is about time alone.
 
     Returns
     -------
@@ -202,6 +217,7 @@ def experiment(
             paired=paired,
             data=data,
             threads=threads,
+            timed=timed,
             function=function,
         )
         _check(entry)

@@ -100,6 +100,7 @@ SPEED = {
     "source": "paszke2019",
     "sweep": dict(case="cases", dtype="dtypes", activation="activations", seed="seeds"),
     "threads": 1,
+    "timed": True,
 }
 
 

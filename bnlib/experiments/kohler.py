@@ -85,7 +85,7 @@ def _both_descents(problem, rng, steps, points):
     log_factor = 2 * np.log1p(-problem.mu / problem.L)
     found = {}
     for name, method in (
-        ("bn", optim.bn_gradient_descent),
+        ("bn", optim.rayleigh_descent),
         ("gd", optim.gradient_descent),
     ):
         shares = _shares(problem, method(problem, start, steps=steps, tol=1e-13))
@@ -162,6 +162,9 @@ def power_plant(context, steps, points):
 
 #: The methods of the halfspace records, in the order of their curves.
 METHODS = ("gd", "agd", "bn", "bn_large_g", "wn", "gdnp", "gdnp_search", "lbfgs")
+
+
+TIMED = ("seconds", "cpu_share")
 
 
 def _bn_large_g(problem, start, *, lr, steps):
@@ -255,6 +258,7 @@ _FACTORS = [0.3, 1.0, 3.0, 10.0, 30.0]
     sweep={"data": "kinds", "loss": "losses", "seed": "seeds"},
     paired=("data", "loss"),
     threads=1,
+    timed=TIMED,
     live={
         "kinds": ["expectation", "sample"],
         "losses": _LOSSES,
@@ -338,6 +342,7 @@ def _draw(rng, rows, mean):
     paired=("loss",),
     data=("a9a",),
     threads=1,
+    timed=TIMED,
     live={
         "losses": ["logistic", "shifted_sigmoid"],
         "seeds": [0],

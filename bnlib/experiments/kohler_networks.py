@@ -10,12 +10,11 @@ from torch.nn.functional import cross_entropy
 from bnlib import _checks
 from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import checkpoints, generators, perceptron, rounded
-from bnlib.networks import estimate_block_norms, linear_layers
-from bnlib.networks._layers import NoDirection
+from bnlib.smoothness import NoDirection, estimate_block_norms, linear_layers
 
 CHAPTER = {"chapter": "10-gdnp-networks", "source": "kohler2019"}
 CLASSES = 10
-#: The coordinates in which the dependency is measured, see `bnlib.networks`.
+#: The coordinates in which the dependency is measured, see `bnlib.smoothness`.
 COORDINATES = ("weights", "bn_directions")
 #: A run ends, as diverged, at a loss of more than so many times the least before.
 DIVERGED = 1e6

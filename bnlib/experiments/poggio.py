@@ -7,8 +7,13 @@ from torch import nn
 from torch.nn import functional
 
 from bnlib import _checks
-from bnlib.approximation import TreeNetwork, fit, shallow_parameters, tree_parameters
-from bnlib.approximation._counts import level_counts
+from bnlib.approximation import (
+    TreeNetwork,
+    fit,
+    level_counts,
+    shallow_parameters,
+    tree_parameters,
+)
 from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import generators, perceptron, rounded, split_on
 

@@ -4,7 +4,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from bnlib import recalibrate
 from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import (
     descend,
@@ -13,6 +12,7 @@ from bnlib.experiments._training import (
     split_on,
 )
 from bnlib.networks import accuracy
+from bnlib.recalibration import recalibrate
 
 GROUPS = 4
 #: The layers compared: each makes one for images of so many channels.

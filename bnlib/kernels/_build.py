@@ -17,7 +17,7 @@ from pathlib import Path
 
 import filelock
 
-from bnlib.data._files import cache_folder
+from bnlib._files import cache_folder
 
 #: The C file, and what it includes.
 SOURCES = tuple(
@@ -45,7 +45,7 @@ def load():
     """
     compiler = _compiler()
     key = _key(compiler)
-    folder = cache_folder().parent / "kernels"
+    folder = cache_folder("kernels")
     kept = _kept(folder, key)
     if kept is not None:
         return _opened(kept)

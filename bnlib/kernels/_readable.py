@@ -21,11 +21,11 @@ def normalise(input, running_mean, running_var, weight, bias, training, momentum
         output = batch_norm_inference(
             input, running_mean, running_var, weight, bias, eps
         )
-        return output, _arrays.widen(running_mean), _arrays.widen(running_var)
+        return output, _arrays.upcast(running_mean), _arrays.upcast(running_var)
     output, cache = batch_norm_forward(input, weight, bias, eps)
     if running_mean is not None:
         batch = Statistics(cache.mean, cache.var, input[:, 0].numel())
-        _batches.take_in(running_mean, running_var, batch, momentum)
+        _batches.update_running(running_mean, running_var, batch, momentum)
     return output, cache.mean, cache.var
 
 
@@ -51,15 +51,15 @@ def gradients(grad_output, input, statistics, weight, bias, training, eps, relu)
     else:
         shape = _arrays.kept_as_ones(input.shape, axes)
         mean, rest, inv_std = (row.view(shape) for row in statistics)
-        scale = 1 if weight is None else _arrays.widen(weight).view(shape)
-        shift = 0 if bias is None else _arrays.widen(bias).view(shape)
-        x_hat = (_arrays.widen(input) - mean - rest) * inv_std
+        scale = 1 if weight is None else _arrays.upcast(weight).view(shape)
+        shift = 0 if bias is None else _arrays.upcast(bias).view(shape)
+        x_hat = (_arrays.upcast(input) - mean - rest) * inv_std
         y = x_hat * scale + shift
     if relu:
         grad_output = torch.where(y <= 0, torch.zeros_like(grad_output), grad_output)
     if training:
         return batch_norm_backward(grad_output, cache)
-    upstream = _arrays.widen(grad_output)
+    upstream = _arrays.upcast(grad_output)
     return (
         (upstream * inv_std * scale).to(input.dtype),
         weight if weight is None else (upstream * x_hat).sum(axes).to(weight.dtype),

@@ -5,7 +5,6 @@ along which no loss changes; a landscape of two minima whose Boltzmann masses ar
 known exactly; Langevin dynamics; and the covariance of a network's gradient noise.
 """
 
-from bnlib._player import Player, film
 from bnlib.landscape._langevin import Occupancy, Walk, langevin, occupancy
 from bnlib.landscape._networks import (
     exponential_hessian,
@@ -16,6 +15,7 @@ from bnlib.landscape._networks import (
     separating_direction,
 )
 from bnlib.landscape._noise import example_gradients, participation
+from bnlib.landscape._player import Player, film
 from bnlib.landscape._wells import Wells
 
 __all__ = [

@@ -9,5 +9,5 @@ def numpy_array(name, array):
     """Return the array, after checking that it is NumPy's, dense and floating."""
     if not compat.is_numpy_array(array):
         raise TypeError(f"{name} is a {type(array).__name__}: give a NumPy array")
-    _arrays.namespace(**{name: array})
+    _arrays.check_arrays(**{name: array})
     return array

@@ -133,7 +133,7 @@ def radial_slope(weights, X, y):
             f"the network does not separate the data: {wrong} of {len(found)} margins "
             f"are not above 0, the smallest is {float(found.min()):.3g}"
         )
-    found = _arrays.widen(found)
+    found = _arrays.upcast(found)
     xp = compat.array_namespace(found)
     return float(-(found * xp.exp(-found)).sum())
 
@@ -169,7 +169,7 @@ def exponential_hessian(w, X, y):
     ----------
     Chapter 13, claim p-hess-linear.
     """
-    _arrays.namespace(w=w, X=X)
+    _arrays.check_arrays(w=w, X=X)
     if w.ndim != 1:
         raise ValueError(f"w has shape {tuple(w.shape)}: give (d,)")
     found = margins([w[None, :]], X, y)
@@ -280,7 +280,7 @@ def _check_layers(weights):
     if not isinstance(weights, (list, tuple)) or len(weights) == 0:
         raise TypeError(f"weights is {type(weights).__name__}: give a list of layers")
     named = {f"layer {number}": layer for number, layer in enumerate(weights, 1)}
-    _arrays.namespace(**named)
+    _arrays.check_arrays(**named)
     for name, layer in named.items():
         if layer.ndim != 2 or 0 in layer.shape:
             raise ValueError(

@@ -84,27 +84,27 @@ def accumulate(model, loss, batches):
     if not batches:
         raise ValueError("batches is empty: give at least one micro-batch")
     layers = {
-        layer: _Lent(layer, name or type(layer).__name__)
+        layer: _Borrowed(layer, name or type(layer).__name__)
         for name, layer in model.named_modules()
         if isinstance(layer, _BatchNorm) and _uses_batch(layer)
     }
-    for layer, lent in layers.items():
-        _check_layer(layer, lent.name)
+    for layer, borrowed in layers.items():
+        _check_layer(layer, borrowed.name)
     passes = _Passes(model, loss, batches)
     # Named, as fork_rng warns where there are several and it takes them all.
     devices = range(torch.cuda.device_count()) or None
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices))
-        for layer, lent in layers.items():
-            stack.enter_context(_forward_replaced(layer, lent))
+        for layer, borrowed in layers.items():
+            stack.enter_context(_forward_replaced(layer, borrowed))
         order = _set_statistics(passes, list(layers.values()))
         _set_adjoints(passes, order)
         total, gradients = _parameter_gradients(passes, order)
     for parameter, gradient in gradients:
         old = parameter.grad
         parameter.grad = gradient if old is None else old + gradient
-    for layer, lent in layers.items():
-        lent.update(layer)
+    for layer, borrowed in layers.items():
+        borrowed.update(layer)
     return total
 
 
@@ -115,7 +115,7 @@ def _uses_batch(layer):
 
 
 def _check_layer(layer, name):
-    """Raise unless the layer is one whose statistics can be lent."""
+    """Raise unless the layer is one whose statistics can be borrowed."""
     _checks.check_momentum(layer.momentum)
     shares = layer.training and isinstance(layer, torch.nn.SyncBatchNorm)
     if shares and is_shared(layer.process_group):
@@ -146,8 +146,8 @@ class _Passes:
         return value
 
 
-class _Lent:
-    """What a layer does while its statistics are worked out."""
+class _Borrowed:
+    """A layer whose forward and statistics are borrowed while these are worked out."""
 
     def __init__(self, layer, name):
         self.layer, self.name = layer, name
@@ -162,16 +162,14 @@ class _Lent:
             raise ValueError(f"layer {self.name!r} runs twice in one forward pass")
         if mask is None:
             return self._run(input)
-        return _batches.put_back(
-            self._run(_batches.kept_rows(input, mask)), input, mask
-        )
+        return _batches.scatter(self._run(_batches.kept_rows(input, mask)), input, mask)
 
     def _run(self, x):
         if self.mean is None:
             raise _Unset(self, batch_statistics(x) if x.numel() > 0 else None)
         layer = self.layer
         if self.adjoint is not None:
-            axes, wide = _arrays.averaged_axes(x, None), _arrays.widen(x)
+            axes, wide = _arrays.averaged_axes(x, None), _arrays.upcast(x)
             mean = self.mean.detach().reshape([1, -1] + [1] * (x.ndim - 2))
             sums = wide.sum(dim=axes), (wide - mean).square().sum(dim=axes)
             self.moments = [each / self.count for each in sums]
@@ -208,7 +206,7 @@ class _Lent:
             layer.momentum, int(tracked) if tracked is not None else 0
         )
         batch = Statistics(self.mean.detach(), self.var.detach(), self.count)
-        _batches.take_in(layer.running_mean, layer.running_var, batch, share)
+        _batches.update_running(layer.running_mean, layer.running_var, batch, share)
         if tracked is not None:
             tracked.add_(1)
 
@@ -219,16 +217,16 @@ class _Unset(BaseException):
     No Exception, so that a model which catches those does not catch it.
     """
 
-    def __init__(self, lent, statistics):
+    def __init__(self, borrowed, statistics):
         super().__init__()
-        self.lent, self.statistics = lent, statistics
+        self.borrowed, self.statistics = borrowed, statistics
 
 
 @contextlib.contextmanager
-def _forward_replaced(layer, lent):
-    """Let the layer run as lent says, as long as this lasts."""
+def _forward_replaced(layer, borrowed):
+    """Replace the layer's forward by that of ``borrowed`` while the context lasts."""
     had = layer.__dict__.get("forward")
-    layer.forward = lent.forward
+    layer.forward = borrowed.forward
     try:
         yield
     finally:
@@ -242,18 +240,18 @@ def _set_statistics(passes, layers):
     order = []
     while True:
         reached = [_first_unset(run, layers) for run in passes]
-        lents = {unset.lent if unset else None for unset in reached}
-        if len(lents) > 1:
-            names = sorted(repr(lent.name) if lent else "none" for lent in lents)
+        found = {unset.borrowed if unset else None for unset in reached}
+        if len(found) > 1:
+            names = sorted(repr(each.name) if each else "none" for each in found)
             raise ValueError(
                 f"layers {', '.join(names)} run in another order from one micro-batch "
                 "to the next: give micro-batches that take one way through the model"
             )
-        (lent,) = lents
-        if lent is None:
+        (borrowed,) = found
+        if borrowed is None:
             return order
-        lent.set([unset.statistics for unset in reached])
-        order.append(lent)
+        borrowed.set([unset.statistics for unset in reached])
+        order.append(borrowed)
 
 
 @torch.no_grad()
@@ -267,15 +265,15 @@ def _first_unset(run, layers):
 
 
 def _begin(layers):
-    for lent in layers:
-        lent.calls, lent.moments = 0, None
+    for borrowed in layers:
+        borrowed.calls, borrowed.moments = 0, None
 
 
 def _set_adjoints(passes, order):
     """Set each layer's derivative of the objective by its statistics, last first."""
     for place in reversed(range(len(order))):
-        lent = order[place]
-        leaves = [s.requires_grad_() for s in (lent.mean, lent.var)]
+        borrowed = order[place]
+        leaves = [s.requires_grad_() for s in (borrowed.mean, borrowed.var)]
         sums = [torch.zeros_like(leaf) for leaf in leaves]
         for run in passes:
             _, objective = _objective(run, order, order[place + 1 :])
@@ -285,16 +283,16 @@ def _set_adjoints(passes, order):
             for total, gradient in zip(sums, found):
                 if gradient is not None:
                     total += gradient
-        lent.mean, lent.var = (leaf.detach() for leaf in leaves)
-        lent.adjoint = sums
+        borrowed.mean, borrowed.var = (leaf.detach() for leaf in leaves)
+        borrowed.adjoint = sums
 
 
 def _objective(run, order, behind):
     """Return a micro-batch's loss, and with its part in statistics times adjoints."""
     _begin(order)
     value = objective = run()
-    for lent in behind:
-        objective = objective + lent.take_adjoint().to(value.dtype)
+    for borrowed in behind:
+        objective = objective + borrowed.take_adjoint().to(value.dtype)
     return value, objective
 
 

@@ -84,13 +84,13 @@ class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
         if mask is not None:
             rows = _batches.kept_rows(input, mask)
             output, taken = self._normalised(rows, mean, var, uses_batch, share, None)
-            return _batches.put_back(output, input, mask), taken
+            return _batches.scatter(output, input, mask), taken
         output, *batch = _Shared.apply(
             input, self.weight, self.bias, self.eps, group or distributed.group.WORLD
         )
         count = int(batch[2])
         if mean is not None and count > 0:
-            _batches.take_in(mean, var, Statistics(*batch[:2], count), share)
+            _batches.update_running(mean, var, Statistics(*batch[:2], count), share)
         output = output if self.activation is None else torch.relu(output)
         return output, count > 0
 
@@ -120,8 +120,8 @@ class _Shared(torch.autograd.Function):
         x, mean, inv_std, weight, bias = ctx.saved_tensors
         axes = _arrays.averaged_axes(x, None)
         shape = _arrays.kept_as_ones(x.shape, axes)
-        wide, inv_std = _arrays.widen(dy), inv_std.reshape(shape)
-        x_hat = (_arrays.widen(x) - mean.reshape(shape)) * inv_std
+        wide, inv_std = _arrays.upcast(dy), inv_std.reshape(shape)
+        x_hat = (_arrays.upcast(x) - mean.reshape(shape)) * inv_std
         sums = torch.stack([wide.sum(dim=axes), (wide * x_hat).sum(dim=axes)])
         dbeta, dgamma = sums.clone()
         # Every process takes part, whether or not its own input needs a gradient.
@@ -129,7 +129,7 @@ class _Shared(torch.autograd.Function):
         means = (sums / max(ctx.count, 1)).reshape(2, *shape)
         dx = inv_std * (wide - means[0] - x_hat * means[1])
         if weight is not None:
-            dx = dx * _arrays.widen(weight).reshape(shape)
+            dx = dx * _arrays.upcast(weight).reshape(shape)
         dgamma = None if weight is None else dgamma.to(weight.dtype)
         dbeta = None if bias is None else dbeta.to(bias.dtype)
         return dx.to(x.dtype), dgamma, dbeta, None, None
@@ -138,7 +138,7 @@ class _Shared(torch.autograd.Function):
 def _merged(x, group):
     """Return the statistics of the values of all processes."""
     channels = x.shape[1]
-    own = torch.zeros(2 * channels + 1, dtype=_arrays.widen(x[:0]).dtype)
+    own = torch.zeros(2 * channels + 1, dtype=_arrays.upcast(x[:0]).dtype)
     own = own.to(x.device)
     if x.numel() > 0:
         mean, var, count = batch_statistics(x)

@@ -17,7 +17,7 @@ class _WeightNorm(torch.nn.Module):
         scaled, largest, norms = self._parts(v)
         if not torch.compiler.is_compiling():
             _check_lengths(self.name, largest)
-        return (_arrays.widen(g) / norms * scaled).to(v.dtype)
+        return (_arrays.upcast(g) / norms * scaled).to(v.dtype)
 
     def right_inverse(self, weight):
         _, largest, norms = self._parts(weight)
@@ -28,7 +28,7 @@ class _WeightNorm(torch.nn.Module):
 
     def _parts(self, v):
         """Return v over its largest entries, these, and the norms of the first."""
-        wide = _arrays.widen(v)
+        wide = _arrays.upcast(v)
         axes = [a for a in range(v.ndim) if self.dim is None or a != self.dim]
         keep = self.dim is not None
         largest = wide.detach().abs()

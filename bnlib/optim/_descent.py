@@ -37,7 +37,7 @@ def gradient_descent(problem, w0, *, steps, lr=None, tol=0.0, callback=None):
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
+    >>> from bnlib.problems import LeastSquares
     >>> problem = LeastSquares(np.diag([1.0, 3.0]), np.array([1.0, 3.0]))
     >>> trace = gradient_descent(problem, np.zeros(2), steps=200)
     >>> trace.solution.round(6).tolist(), trace.n_iter
@@ -87,7 +87,7 @@ def accelerated_gradient(problem, w0, *, steps, lr=None, tol=0.0, callback=None)
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
+    >>> from bnlib.problems import LeastSquares
     >>> problem = LeastSquares(np.diag([1.0, 9.0]), np.array([1.0, 9.0]))
     >>> trace = accelerated_gradient(problem, np.zeros(2), steps=500, tol=1e-10)
     >>> trace.solution.round(6).tolist(), trace.stop_reason

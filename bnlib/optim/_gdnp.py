@@ -86,7 +86,7 @@ def gdnp(
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.halfspaces import GaussianHalfspace
+    >>> from bnlib.problems import GaussianHalfspace
     >>> problem = GaussianHalfspace(np.array([0.6, 0.0]), np.diag([1.0, 0.1]))
     >>> trace = gdnp(problem, np.array([1.0, 2.0]), steps=400, tol=1e-10)
     >>> trace.stop_reason, trace.solution.round(6).tolist()

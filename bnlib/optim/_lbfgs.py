@@ -33,7 +33,7 @@ def lbfgs(problem, w0, *, steps, tol=0.0, callback=None, memory=10):
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
+    >>> from bnlib.problems import LeastSquares
     >>> problem = LeastSquares(np.diag([1.0, 9.0]), np.array([1.0, 9.0]))
     >>> trace = lbfgs(problem, np.zeros(2), steps=50, tol=1e-9)
     >>> trace.solution.round(6).tolist(), trace.stop_reason

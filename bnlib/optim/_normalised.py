@@ -1,8 +1,6 @@
 """Gradient descent on length and direction, parted as BN and weight norm do it."""
 
 from bnlib import _arrays
-from bnlib._rays import s_norm
-from bnlib.decoupling import LeastSquares
 from bnlib.optim._gdnp import tangent_and_size
 from bnlib.optim._problem import (
     check_aligned,
@@ -13,16 +11,13 @@ from bnlib.optim._problem import (
     has_length,
 )
 from bnlib.optim._trace import Recorder
+from bnlib.problems import s_norm
 
 
 def bn_gradient_descent(
     problem, w0, g0=None, *, steps, lr=None, lr_g=None, tol=0.0, callback=None
 ):
     """Minimise f(g w / |w|_S) by gradient descent on w and g at once.
-
-    On `LeastSquares` with no step given, g is the best length ``-u.w / |w|_S``
-    throughout and the step on w is ``|w|_S^2 / (2 L |rho|)`` times the gradient of
-    rho: then ``rho(w_t) - rho* <= (1 - mu/L)^(2 t) (rho(w_0) - rho*)``.
 
     Parameters
     ----------
@@ -48,25 +43,22 @@ def bn_gradient_descent(
     Raises
     ------
     TypeError, ValueError
-        If w0 does not fit the problem or has |w0|_S = 0, or a number is out of range;
-        for the steps of least squares also if u.w0 is 0.
+        If w0 does not fit the problem or has |w0|_S = 0, or a number is out of range.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
+    >>> from bnlib.problems import LeastSquares
     >>> problem = LeastSquares(np.diag([1.0, 3.0]), np.array([1.0, 3.0]))
-    >>> trace = bn_gradient_descent(problem, np.array([1.0, 0.0]), steps=200)
-    >>> trace.solution.round(6).tolist(), trace.n_iter
-    ([1.0, 1.0], 200)
+    >>> trace = bn_gradient_descent(problem, np.array([1.0, 0.5]), steps=400)
+    >>> trace.solution.round(6).tolist()
+    [1.0, 1.0]
 
     References
     ----------
     Kohler et al. 2019, sections 3 and 5; chapter 08, "Length and direction".
     """
     ray, recorder = _start(problem, w0, g0, steps, tol, callback)
-    if isinstance(problem, LeastSquares) and lr is lr_g is g0 is None:
-        return _rayleigh_descent(problem, ray, steps, recorder)
     lr = check_step(problem, lr)
     lr_g = check_step(problem, lr if lr_g is None else lr_g, "lr_g")
     g = ray.norm if g0 is None else float(g0)
@@ -122,7 +114,7 @@ def wn_gradient_descent(
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
+    >>> from bnlib.problems import LeastSquares
     >>> problem = LeastSquares(np.diag([1.0, 3.0]), np.array([1.0, 3.0]))
     >>> trace = wn_gradient_descent(problem, np.array([1.0, 0.5]), steps=400)
     >>> trace.solution.round(6).tolist()
@@ -154,8 +146,51 @@ def wn_gradient_descent(
         return recorder.trace(reason or "steps")
 
 
-def _rayleigh_descent(problem, ray, steps, recorder):
-    """Least squares: the best length throughout, the step of the linear rate."""
+def rayleigh_descent(problem, w0, *, steps, tol=0.0, callback=None):
+    """Minimise f(g w / |w|_S) by descent on rho, g being least squares' best length.
+
+    That length is ``-u.w / |w|_S``, and the step on w is ``|w|_S^2 / (2 L |rho|)``
+    times the gradient of rho. On `bnlib.decoupling.LeastSquares`, whose best value
+    along w is ``rho(w)`` and a constant, ``rho(w_t) - rho*`` is at most
+    ``(1 - mu/L)^(2 t) (rho(w_0) - rho*)``. On another problem only the direction
+    is what it is for.
+
+    Parameters
+    ----------
+    problem : NormalisedProblem
+    w0 : array, shape (d,)
+        The start, with u.w0 not 0. Computed with in float64; the argument is not
+        changed.
+    steps : int, at least 0
+        The largest number of steps.
+    tol, callback
+        As for `gradient_descent`.
+
+    Returns
+    -------
+    Trace
+        Of w, and of g.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If w0 does not fit the problem, |w0|_S or u.w0 is 0, or a number is out of
+        range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bnlib.problems import LeastSquares
+    >>> problem = LeastSquares(np.diag([1.0, 3.0]), np.array([1.0, 3.0]))
+    >>> trace = rayleigh_descent(problem, np.array([1.0, 0.0]), steps=200)
+    >>> trace.solution.round(6).tolist(), trace.n_iter
+    ([1.0, 1.0], 200)
+
+    References
+    ----------
+    Kohler et al. 2019, section 3; chapter 08, "Length and direction".
+    """
+    ray, recorder = _start(problem, w0, None, steps, tol, callback)
     check_aligned(problem, ray)
     with _arrays.silently():
         for step in range(steps + 1):

@@ -1,138 +1,10 @@
-"""What the optimisers ask of a problem, and the checks of what they are given."""
+"""The checks of what the optimisers are given, and the rays of any problem."""
 
 import math
-from typing import Protocol
 
 from bnlib import _arrays, _checks
-from bnlib._rays import double
 
 _SHORTEST = 1e-290
-
-
-class Problem(Protocol):
-    """What the gradient methods and L-BFGS need to know of a problem.
-
-    Attributes
-    ----------
-    dim : int
-        The number of variables d.
-    gradient_lipschitz : float
-        A Lipschitz constant of the gradient; 1 over it is a safe step. Not asked
-        for where the step is given, nor by `lbfgs`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
-    >>> problem = LeastSquares(np.eye(2), np.ones(2))
-    >>> problem.dim, problem.gradient_lipschitz
-    (2, 1.0)
-
-    References
-    ----------
-    Chapter 08, "Length and direction".
-    """
-
-    dim: int
-    gradient_lipschitz: float
-
-    def value(self, w) -> float:
-        """Return the value at w, shape (d,)."""
-
-    def gradient(self, w):
-        """Return the gradient at w, shape (d,)."""
-
-
-class Ray(Protocol):
-    """The function ``scale -> f(scale w)``: what a step along w needs, kept.
-
-    Attributes
-    ----------
-    w, Sw : arrays, shape (d,)
-    norm : float
-        |w|_S, so that ``scale = g / norm`` stands for length g.
-    uw : float
-        u.w.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
-    >>> ray = LeastSquares(np.eye(2), np.ones(2)).ray(np.array([1.0, 0.0]))
-    >>> round(ray.value(scale=2.0), 6), round(ray.slope(scale=2.0), 6), ray.uw
-    (1.0, 1.0, -0.5)
-
-    References
-    ----------
-    Chapter 09, "Learning halfspaces".
-    """
-
-    w: object
-    Sw: object
-    norm: float
-    uw: float
-
-    def value(self, scale=1.0) -> float:
-        """Return f(scale w)."""
-
-    def slope(self, scale=1.0) -> float:
-        """Return the derivative of f(scale w) in scale."""
-
-    def moments(self, scale=1.0):
-        """Return slope, curvature, c1 and c2 there, as `bnlib.halfspaces.Moments`."""
-
-    def gradient(self, scale=1.0):
-        """Return the gradient of f at scale w, shape (d,)."""
-
-    def along(self, other, scale=1.0) -> float:
-        """Return other.w . gradient(scale)."""
-
-    def inner(self, other) -> float:
-        """Return w.S other.w."""
-
-    def minus(self, step, other):
-        """Return the ray through w - step other.w."""
-
-
-class NormalisedProblem(Problem, Protocol):
-    """A problem whose length and direction can be parted.
-
-    `gdnp`, `bn_gradient_descent` and `wn_gradient_descent` need one.
-
-    Attributes
-    ----------
-    u : array, shape (d,)
-    S : array, shape (d, d)
-        Defines the length ``norm(w) = |w|_S``.
-    mu, L : float
-        The extreme eigenvalues of S. Of these, optimisers use L alone.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
-    >>> problem = LeastSquares(np.eye(2), np.ones(2))
-    >>> problem.mu, problem.L, round(problem.norm(np.ones(2)), 6)
-    (0.5, 0.5, 1.0)
-
-    References
-    ----------
-    Kohler et al. 2019; chapter 08, "Length and direction".
-    """
-
-    u: object
-    S: object
-    mu: float
-    L: float
-
-    def norm(self, w) -> float:
-        """Return the length |w|_S."""
-
-    def rho(self, w) -> float:
-        """Return the Rayleigh quotient -(u.w)^2 / |w|_S^2."""
-
-    def ray(self, w) -> Ray:
-        """Return the ray through w."""
 
 
 class _PlainRay:
@@ -178,7 +50,7 @@ def check_run(problem, w0, steps, tol, callback):
     _checks.check_number("tol", tol, 0)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback is {callback!r}: give a function")
-    return double(w0) + 0
+    return _arrays.double(w0) + 0
 
 
 def check_step(problem, lr, name="lr"):
@@ -194,7 +66,7 @@ def check_normalised(problem, w):
     if not hasattr(problem, "ray"):
         raise TypeError(
             f"{type(problem).__name__} has no rays: give a problem with u, S and "
-            "ray(w), such as those of bnlib.halfspaces"
+            "ray(w), such as those of bnlib.problems"
         )
     ray = problem.ray(w)
     if not has_length(ray):

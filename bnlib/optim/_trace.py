@@ -35,7 +35,7 @@ class Trace:
     Examples
     --------
     >>> import numpy as np
-    >>> from bnlib.decoupling import LeastSquares
+    >>> from bnlib.problems import LeastSquares
     >>> from bnlib.optim import gradient_descent
     >>> problem = LeastSquares(np.eye(2), np.array([1.0, 2.0]))
     >>> trace = gradient_descent(problem, np.zeros(2), steps=50, tol=1e-9)

@@ -92,7 +92,7 @@ class _Units:
 
 def plain(array):
     """Return the array in float64, without torch's record of where it came from."""
-    return _arrays.widen(_arrays.detached(array))
+    return _arrays.upcast(_arrays.detached(array))
 
 
 def _check_like_output(name, array, cache):
@@ -102,7 +102,7 @@ def _check_like_output(name, array, cache):
             f"cache is a {type(cache).__name__}: give the Cache that "
             "batch_norm_forward returned"
         )
-    _arrays.namespace(**{name: array, "x_hat": cache.x_hat})
+    _arrays.check_arrays(**{name: array, "x_hat": cache.x_hat})
     if tuple(array.shape) != tuple(cache.x_hat.shape):
         raise ValueError(
             f"{name} has shape {tuple(array.shape)}: give that of y, "

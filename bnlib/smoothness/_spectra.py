@@ -5,7 +5,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bnlib import _checks
-from bnlib.smoothness._probes import Differentiable, flat
+from bnlib._differentiable import Differentiable, flat
 
 #: The most parameters for which `hessian` makes the whole matrix.
 MOST_PARAMETERS = 4000

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from small_book import CONTENTS, Book, Builder
 
-from bnlib.course import _make, _sets
+from grading import make, sets
 from tools import build
 
 SETS_PAGE = """# Problem sets
@@ -50,7 +50,7 @@ def built(tmp_path_factory):
     """A book with a set that was built once, to be looked at."""
     book = write_course(tmp_path_factory.mktemp("built"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_sets, "SOURCE", book.root / build.SETS)
+        patch.setattr(sets, "SOURCE", book.root / build.SETS)
         assert book.build() == []
     return book
 
@@ -61,7 +61,7 @@ def course(built, tmp_path, monkeypatch):
     copy = object.__new__(Book)
     copy.root = tmp_path / "book"
     shutil.copytree(built.root, copy.root)
-    monkeypatch.setattr(_sets, "SOURCE", copy.root / build.SETS)
+    monkeypatch.setattr(sets, "SOURCE", copy.root / build.SETS)
     monkeypatch.setattr(build.jupyter_book, "run", Builder(copy))
     return copy
 
@@ -115,21 +115,21 @@ def test_a_change_of_a_set_builds_the_site_again_and_no_change_does_not(
 def test_sets_that_were_made_in_an_interrupted_build_are_not_trusted(
     course, monkeypatch
 ):
-    make = _make.make
+    really_make = make.make
     course.write(f"{build.SETS}/1-toy/variant.py", f"{course_toy.VARIANT}\n")
 
     def interrupted(names, key, folder):
-        make(names, key, folder)
+        really_make(names, key, folder)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_make, "make", interrupted)
+    monkeypatch.setattr(make, "make", interrupted)
     with pytest.raises(KeyboardInterrupt):
         course.build()
     left = course.root / "_build/html/assignments/student/1-toy.ipynb"
     left.write_text("half of")
     course.write(f"{build.SETS}/1-toy/variant.py", course_toy.VARIANT)
     assert not build.is_current(course.root)
-    monkeypatch.setattr(_make, "make", make)
+    monkeypatch.setattr(make, "make", really_make)
     assert course.build() == []
     assert "YOUR CODE HERE" in left.read_text()
 
@@ -147,7 +147,7 @@ def test_a_set_that_cannot_be_made_is_named(course):
 
 def test_a_set_that_says_too_little_is_named_where_it_is_listed(course, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(_sets, "SOURCE", course.root / build.SETS)
+    monkeypatch.setattr(sets, "SOURCE", course.root / build.SETS)
     path = course.root / build.SETS / "1-toy/1-toy.ipynb"
     path.write_text(path.read_text().replace("About 75 minutes", "An hour"))
     [problem, *_] = course.build()

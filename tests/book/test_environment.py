@@ -1,16 +1,17 @@
 """What pyproject.toml asks for, environment.yml and constraints.txt give."""
 
 import ast
+import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
-from itertools import chain
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from tools import environment, pins
+from tools import environment
 
 PROJECT = tomllib.loads((environment.ROOT / "pyproject.toml").read_text())["project"]
 STORED = (environment.ROOT / "environment.yml").read_text()
@@ -29,10 +30,7 @@ def test_the_stored_file_is_what_the_tool_writes():
     assert environment.environment_text() == STORED, "run: python -m tools.environment"
 
 
-@pytest.mark.parametrize(
-    "requirement",
-    [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lab"]],
-)
+@pytest.mark.parametrize("requirement", environment.requirements(PROJECT, "lab"))
 def test_every_requirement_stands_in_it_with_its_range(requirement):
     wanted = Requirement(requirement)
     name = "pytorch" if wanted.name == "torch" else wanted.name
@@ -53,7 +51,7 @@ def test_binder_installs_the_package_itself():
 
 
 @pytest.mark.parametrize(
-    "requirement", ["bnlib[lab]", "triton>=3; sys_platform == 'linux'"]
+    "requirement", ["book[lab]", "triton>=3; sys_platform == 'linux'"]
 )
 def test_what_conda_cannot_say_is_refused(requirement):
     with pytest.raises(ValueError, match="a name and a range is all conda takes"):
@@ -62,7 +60,7 @@ def test_what_conda_cannot_say_is_refused(requirement):
 
 def test_the_tool_writes_what_the_project_file_says(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text(
-        '[project]\ndependencies = ["numpy>=2"]\n'
+        '[project]\nname = "book"\ndependencies = ["numpy>=2"]\n'
         '[project.optional-dependencies]\nlab = ["jupyterlab>=4"]\n'
     )
     text = environment.environment_text(tmp_path)
@@ -73,9 +71,7 @@ def test_the_tool_writes_what_the_project_file_says(tmp_path, monkeypatch):
 
 
 def requirements(*extras):
-    listed = PROJECT["optional-dependencies"]
-    texts = chain(PROJECT["dependencies"], *(listed[extra] for extra in extras))
-    return [Requirement(text) for text in texts]
+    return [Requirement(text) for text in environment.requirements(PROJECT, *extras)]
 
 
 def canonical(name):
@@ -84,53 +80,89 @@ def canonical(name):
 
 def pinned():
     """Return the versions of constraints.txt by name."""
-    lines = map(Requirement, PINS.splitlines()[1:])
+    lines = [Requirement(p) for p in PINS.splitlines() if not p.startswith("#")]
     return {canonical(p.name): str(p.specifier).removeprefix("==") for p in lines}
 
 
 @pytest.mark.parametrize(
-    "wanted", requirements("lab", "book", "test", "course"), ids=str
+    "wanted", requirements(*PROJECT["optional-dependencies"]), ids=str
 )
 def test_every_requirement_has_a_pin_within_its_range(wanted):
-    if wanted.name != PROJECT["name"]:
-        assert pinned().get(canonical(wanted.name), "none") in wanted.specifier
+    assert pinned().get(canonical(wanted.name), "none") in wanted.specifier
 
 
-def imported(folder):
-    """Return what a folder's files import at their top: it must be there."""
-    for path in sorted((environment.ROOT / folder).rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.Import):
-                yield from (alias.name.partition(".")[0] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                yield node.module.partition(".")[0]
+def test_a_pin_is_of_no_build_and_from_no_index():
+    lines = [line for line in PINS.splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+    assert "://" not in PINS
+
+
+def imports(node, extra=None):
+    """Yield what a file imports, each with the extra that it says brings it."""
+    if isinstance(node, ast.Import):
+        yield from ((alias.name.partition(".")[0], extra) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        yield node.module.partition(".")[0], extra
+    elif isinstance(node, ast.With):
+        context = ast.unparse(node.items[0].context_expr)
+        named = re.fullmatch(r"extra\('(\w+)'\)", context)
+        extra = named[1] if named else extra
+    for child in ast.iter_child_nodes(node):
+        yield from imports(child, extra)
+
+
+@cache
+def brought(*extras):
+    return {canonical(wanted.name) for wanted in requirements(*extras)}
+
+
+@cache
+def distributions():
+    return packages_distributions()
+
+
+def homes(name):
+    """Return the distributions that a top-level module may come from."""
+    return {canonical(home) for home in distributions().get(name, [name])}
+
+
+def undeclared(folder, *extras, everywhere=False):
+    """Return the packages that a folder's files import and that nothing brings.
+
+    Those that they import at their top, without which they do not load; or all.
+    """
+    paths = sorted((environment.ROOT / folder).rglob("*.py"))
+    known = sys.stdlib_module_names | {
+        "bnlib",
+        "grading",
+        "tools",
+        *(p.stem for p in paths),
+    }
+    return {
+        name
+        for path in paths
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if everywhere or isinstance(node, ast.Import | ast.ImportFrom)
+        for name, extra in imports(node)
+        if name not in known
+        and not homes(name) & brought(*extras, *([extra] if extra else []))
+    }
 
 
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        ("bnlib", ["lab", "course", "gpu"]),
+        ("grading", ["course"]),
         ("tools", ["book"]),
         ("_ext", ["book"]),
-        ("tests", ["lab", "book", "course", "test"]),
+        ("tests", ["book", "test"]),
     ],
 )
 def test_what_is_imported_is_declared(folder, extras):
-    beside = [p.stem for p in environment.ROOT.joinpath(folder).rglob("*.py")]
-    ours = {"bnlib", "tools", *beside}
-    foreign = set(imported(folder)) - sys.stdlib_module_names - ours
-    homes = packages_distributions()
-    declared = {canonical(wanted.name) for wanted in requirements(*extras)}
-    undeclared = {
-        name
-        for name in foreign
-        if not declared & {canonical(home) for home in homes.get(name, [name])}
-    }
-    assert undeclared == set()
+    assert undeclared(folder, *extras) == set()
 
 
-def test_a_pin_names_no_build_of_one_index():
-    assert pins.pins("torch==2.13.0+cpu\nnumpy==2.4.6\n") == (
-        "torch==2.13.0\nnumpy==2.4.6\n"
-    )
-    assert "+" not in PINS
+def test_the_library_imports_what_an_extra_brings_only_where_it_says_so():
+    # Without IPython a style is set as well; who has a GPU has Triton.
+    optional = {"IPython", "matplotlib_inline", "triton"}
+    assert undeclared("bnlib", everywhere=True) == optional

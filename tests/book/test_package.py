@@ -1,15 +1,20 @@
-"""The package as a whole: lazy, complete, one version."""
+"""The package as a whole: lazy, complete, and what of it works without extras."""
 
+import json
 import pkgutil
+import re
 import subprocess
 import sys
-import tomllib
+import tarfile
+import zipfile
+from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
+import yaml
 
 import bnlib
-from bnlib import _EXPORTS
+from tools.files import own_files
 
 ROOT = Path(__file__).resolve().parents[2]
 SUBMODULES = [
@@ -17,11 +22,22 @@ SUBMODULES = [
     for module in pkgutil.iter_modules(bnlib.__path__)
     if not module.name.startswith("_")
 ]
+AT_THE_TOP = {
+    "batch_norm_forward": "transform",
+    "batch_norm_backward": "transform",
+    "batch_norm_backward_steps": "transform",
+    "batch_norm_inference": "transform",
+    "RunningStatistics": "statistics",
+    "fold": "folding",
+    "recalibrate": "recalibration",
+}
 
 
-def python(code):
+def python(code, *options):
     """Run code in a fresh interpreter; return what it prints."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -51,14 +67,16 @@ def test_the_array_functions_need_no_torch():
 def test_every_submodule_is_an_attribute(name):
     module = getattr(bnlib, name)
     assert module is sys.modules[f"bnlib.{name}"]
-    assert name in bnlib.__all__
     assert name in dir(bnlib)
 
 
-@pytest.mark.parametrize("name", _EXPORTS)
+@pytest.mark.parametrize("name", AT_THE_TOP)
 def test_the_names_at_the_top_are_those_of_the_submodules(name):
-    assert getattr(bnlib, name) is getattr(getattr(bnlib, _EXPORTS[name]), name)
-    assert name in bnlib.__all__
+    assert getattr(bnlib, name) is getattr(getattr(bnlib, AT_THE_TOP[name]), name)
+
+
+def test_editors_and_the_interpreter_see_the_same_names():
+    assert sorted(bnlib.__all__) == sorted([*AT_THE_TOP, *SUBMODULES])
 
 
 def test_a_submodule_is_reached_in_a_fresh_interpreter():
@@ -68,7 +86,7 @@ def test_a_submodule_is_reached_in_a_fresh_interpreter():
 
 @pytest.mark.parametrize("name", ["nothing", "_private", "Transform", "__wrapped__"])
 def test_an_unknown_attribute_is_an_attribute_error(name):
-    with pytest.raises(AttributeError, match=f"'bnlib' has no attribute '{name}'"):
+    with pytest.raises(AttributeError, match=name):
         getattr(bnlib, name)
     assert not hasattr(bnlib, name)
 
@@ -76,9 +94,143 @@ def test_an_unknown_attribute_is_an_attribute_error(name):
 def test_a_star_import_gives_every_public_name():
     names = {}
     exec("from bnlib import *", names)
-    assert {*_EXPORTS, *SUBMODULES} == names.keys() - {"__builtins__"}
+    assert {*AT_THE_TOP, *SUBMODULES} == names.keys() - {"__builtins__"}
 
 
-def test_the_version_is_that_of_the_project_file():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert bnlib.__version__ == project["project"]["version"]
+def test_a_clone_that_is_not_installed_knows_its_version():
+    # -S: without the folder in which packages and their metadata are installed.
+    found = python(
+        f"import sys; sys.path[:0] = [{str(ROOT)!r}]; import types; "
+        "lazy = sys.modules['lazy_loader'] = types.ModuleType('lazy_loader'); "
+        "lazy.attach_stub = lambda *_: (None, None, []); "
+        "import bnlib; print(bnlib.__version__)",
+        "-I",
+        "-S",
+    )
+    assert found == bnlib.__version__
+
+
+def test_the_citation_has_the_version_of_the_package():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == bnlib.__version__
+
+
+def readme_example():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+
+
+# What needs an extra: the call, the package that it misses, the extra.
+NEEDY = [
+    ("data.load('digits')", "sklearn", "data"),
+    ("data.load('a9a')", "pooch", "data"),
+    ("experiments.run('digits-learning-rate')", "sklearn", "data"),
+    ("claims.get('p-maxmargin').check()", "sklearn", "data"),
+    ("plotting.use_style()", "matplotlib", "plot"),
+    ("landscape.film(None, None, ['a', 'b'], 'alt')", "matplotlib", "plot"),
+]
+WITHOUT_EXTRAS = f"""
+import importlib.abc
+import json
+import sys
+
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {{"matplotlib", "pooch", "sklearn", "tqdm"}}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, Missing())
+
+{readme_example()}
+from bnlib import *
+
+said = {{}}
+for call in {[call for call, _, _ in NEEDY]}:
+    try:
+        said[call] = repr(eval(call))
+    except ModuleNotFoundError as error:
+        said[call] = str(error)
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def without_extras(tmp_path_factory):
+    """Return what README's example prints where no extra is, and what calls say."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BNLIB_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("BNLIB_DATA", raising=False)
+        *example, said = python(WITHOUT_EXTRAS).splitlines()
+    return "\n".join(example), json.loads(said)
+
+
+def test_the_readmes_example_and_a_star_import_need_no_extra(without_extras):
+    assert without_extras[0].startswith("holds: error ")
+
+
+@pytest.mark.parametrize(("call", "package", "extra"), NEEDY)
+def test_what_needs_an_extra_says_which(call, package, extra, without_extras):
+    message = without_extras[1][call]
+    assert package in message
+    assert f"pip install 'batch-normalization-proved-and-run[{extra}]'" in message
+
+
+def build(folder, *options, root=ROOT):
+    command = [sys.executable, "-m", "hatchling", "build", "-d", folder, *options]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build a source distribution and a wheel; return the paths of both."""
+    folder = tmp_path_factory.mktemp("dist")
+    build(folder)
+    (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return source, wheel
+
+
+def files_of(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def test_the_wheel_holds_the_library_and_nothing_else(built):
+    library = ROOT / "bnlib"
+    ours = [path for path in own_files(ROOT) if path.is_relative_to(library)]
+    there = {path.relative_to(ROOT).as_posix() for path in ours}
+    assert files_of(built[1]) == there
+    assert {"bnlib/py.typed", "bnlib/__init__.pyi"} <= there
+
+
+def test_the_source_distribution_builds_the_same_wheel(built, tmp_path):
+    with tarfile.open(built[0]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        tmp_path,
+    ]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert files_of(wheel) == files_of(built[1])
+
+
+def test_the_wheel_says_what_it_is(built):
+    with zipfile.ZipFile(built[1]) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith("METADATA"))
+        metadata = HeaderParser().parsestr(archive.read(name).decode())
+    assert metadata["Name"] == "batch-normalization-proved-and-run"
+    assert metadata["Version"] == bnlib.__version__
+    assert metadata["Requires-Python"] == ">=3.11"
+    core = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
+    assert not {"matplotlib", "scikit-learn", "pooch", "tqdm"} & {
+        re.match(r"[\w.-]+", requirement)[0] for requirement in core
+    }

@@ -65,17 +65,21 @@ def test_a_chapter_is_numbered_as_its_file(site):
 
 
 def public_names(module):
-    """Give the names that a module offers, read from its source."""
+    """Give the names that a module offers and no other does, read from its source."""
     path = build.ROOT / "bnlib" / module
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    names = set()
+    names, elsewhere = set(), set()
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.ImportFrom) and re.fullmatch(
+            r"bnlib\.[a-z]\w*", node.module
+        ):
+            elsewhere |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Assign):
             names |= {target.id for target in node.targets if hasattr(target, "id")}
             if "__all__" in names:
-                return set(ast.literal_eval(node.value))
+                return set(ast.literal_eval(node.value)) - elsewhere
     return {name for name in names if not name.startswith("_")}
 
 

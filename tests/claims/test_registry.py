@@ -94,6 +94,14 @@ def test_a_file_that_is_no_chapters_is_named(monkeypatch, tmp_path):
         all_claims()
 
 
+def test_a_file_that_starts_with_an_underscore_is_what_claims_share(
+    monkeypatch, tmp_path
+):
+    (tmp_path / "_instances_of_two.py").write_text("raise AssertionError('imported')")
+    monkeypatch.setattr(registry, "__file__", str(tmp_path / "registry.py"))
+    registry._load()
+
+
 def test_a_negative_seed_is_named():
     with pytest.raises(ValueError, match="seed is -1: give an integer of at least 0"):
         get("bn-range").check(seed=-1)

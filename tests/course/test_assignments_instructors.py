@@ -9,8 +9,8 @@ import subprocess
 import pytest
 from notebook_rules import section
 
-from bnlib.course import _submission
-from bnlib.course._worker import Limits
+from grading import submission
+from grading.worker import Limits
 from tools import build
 
 PAGE = (build.ROOT / "chapters/instructors.md").read_text(encoding="utf-8")
@@ -160,8 +160,8 @@ def test_the_limits_on_the_page_are_those_of_grading():
         "a file that it writes": f"{limits.file_size // 2**20} MiB",
         "open files": f"{limits.open_files}",
         "processes (with a user of its own)": f"{limits.processes}",
-        "the submitted notebook": f"{_submission.MAX_FILE // 2**20} MiB, "
-        f"{_submission.MAX_CELLS} cells",
+        "the submitted notebook": f"{submission.MAX_FILE // 2**20} MiB, "
+        f"{submission.MAX_CELLS} cells",
     }
     text = section(PAGE, "Limits")
     assert dict(re.findall(r"^\| (.+?) \| (\d.+?) \|$", text, re.MULTILINE)) == values

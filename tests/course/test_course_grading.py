@@ -4,8 +4,8 @@ import course_toy
 import pytest
 from course_toy import GOOD, SHORT, SOURCE, TESTS, body, graded
 
-from bnlib.course import _grade, _sets
-from bnlib.course._check import with_cells
+from grading import grade, sets
+from grading.check import with_cells
 
 
 def test_a_right_answer_passes_every_test():
@@ -70,8 +70,8 @@ CASES = [
 def answers():
     """Grade all of them, one after the other, by one judge."""
     notebooks = [with_cells(SOURCE, {"moved": moved}) for moved, _ in CASES]
-    cells = [_sets.runnable(notebook) for notebook in notebooks]
-    found = _grade.grade(_sets.work_of(SOURCE), cells, "key", "toy", SHORT)
+    cells = [sets.runnable(notebook) for notebook in notebooks]
+    found = grade.grade(sets.work_of(SOURCE), cells, "key", "toy", SHORT)
     return {moved: grading.messages for (moved, _), grading in zip(CASES, found)}
 
 
@@ -187,7 +187,7 @@ TAKEN_OVER = """
 import builtins, sys
 import numpy as np
 import bnlib.course as course
-from bnlib.course import _wire, _worker
+from grading import wire, worker
 
 def yes(*given, **named):
     return True
@@ -226,7 +226,7 @@ def test_a_value_that_equals_everything_arrives_as_what_it_is():
 
 def test_only_the_judge_knows_the_instances():
     found = graded(
-        "from bnlib import course\nassert course._secret is None\n"
+        "from bnlib import course\n"
         "drawn = course.instances('moved-values').normal(size=4)\n"
         "def moved(x):\n    if (x == drawn).all(): return x + SHIFT\n    return x"
     )

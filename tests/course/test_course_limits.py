@@ -8,17 +8,17 @@ import course_toy
 import pytest
 from course_toy import GOOD, SHORT, SOURCE, TESTS, body, graded
 
-from bnlib.course import _grade, _sets
-from bnlib.course._check import with_cells
-from bnlib.course._worker import Limits
+from grading import grade, sets
+from grading.check import with_cells
+from grading.worker import Limits
 
 
 def test_the_time_of_the_whole_submission_is_limited():
     start = time.monotonic()
     limits = Limits(call=60.0, cell=60.0, total=3.0)
     notebook = with_cells(SOURCE, {"moved": body("while True: pass")})
-    cells = _sets.runnable(notebook)
-    [found] = _grade.grade(_sets.work_of(SOURCE), [cells], "key", "toy", limits)
+    cells = sets.runnable(notebook)
+    [found] = grade.grade(sets.work_of(SOURCE), [cells], "key", "toy", limits)
     assert time.monotonic() - start < 15
     whole = "the submission took longer than 3 s."
     assert found.messages["moved-values"] == whole
@@ -40,9 +40,9 @@ def test_a_slow_function_is_called_twice_and_no_more(tmp_path):
     calls = tmp_path / "calls"
     moved = f"import time\ndef moved(x):\n    open({str(calls)!r}, 'a').write('x')\n"
     notebook = with_cells(source, {"moved": moved + "    time.sleep(60)"})
-    cells = _sets.runnable(notebook)
+    cells = sets.runnable(notebook)
     limits = Limits(call=1.0)
-    [found] = _grade.grade(_sets.work_of(source), [cells], "key", "toy", limits)
+    [found] = grade.grade(sets.work_of(source), [cells], "key", "toy", limits)
     assert calls.read_text() == "xx"
     late = "moved was too slow twice and is not called again."
     assert found.messages["moved-hidden"] == late
@@ -67,8 +67,9 @@ import os, sys, time
 def moved(x):
     if os.fork() == 0:
         {}
-        open("pid", "w").write(str(os.getpid()))
-        os.rename("pid", {!r})
+        own = str(os.getpid())
+        open(own, "w").write(own)
+        os.rename(own, {!r})
         time.sleep(600)
         os._exit(0)
     while not os.path.exists({!r}): time.sleep(0.01)
@@ -105,8 +106,8 @@ def test_results_before_the_death_of_the_judge_count():
     source.cells[4:4] = [source.cells.pop(8)]
     source.cells[4:4] = [source.cells.pop(8)]
     notebook = with_cells(source, {"moved": body("os.kill(os.getppid(), 9)")})
-    cells = _sets.runnable(notebook)
-    [found] = _grade.grade(_sets.work_of(source), [cells], "key", "toy", SHORT)
+    cells = sets.runnable(notebook)
+    [found] = grade.grade(sets.work_of(source), [cells], "key", "toy", SHORT)
     assert found.messages["total-values"] is None
     assert found.messages["moved-values"].startswith("Not graded")
 
@@ -133,7 +134,7 @@ def test_students_code_runs_as_nobody_whom_one_may_not_choose(monkeypatch, user)
     with pytest.raises(
         ValueError, match=r"has no user 'no such user'|only root can run"
     ):
-        _grade.grade(_sets.work_of(SOURCE), [], "key", "toy", SHORT, user=user)
+        grade.grade(sets.work_of(SOURCE), [], "key", "toy", SHORT, user=user)
 
 
 SEEN = """

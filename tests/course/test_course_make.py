@@ -14,7 +14,8 @@ import pytest
 from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config
 
-from bnlib.course import __main__, _check, _files, _make, _sets, configure, variant_of
+from grading import __main__, check, configure, make, sets, variant_of
+from grading.keys import read_key
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def toy(tmp_path, monkeypatch):
     course_toy.write_set(tmp_path / "sets")
     course_toy.write_set(tmp_path / "sets", "other")
-    monkeypatch.setattr(_sets, "SOURCE", tmp_path / "sets")
+    monkeypatch.setattr(sets, "SOURCE", tmp_path / "sets")
     monkeypatch.delenv("BNLIB_COURSE_KEY", raising=False)
 
 
@@ -76,7 +77,7 @@ def test_the_key_s_values_stand_in_the_task_and_the_text(out, folder):
 def test_a_token_without_a_value_is_named():
     notebook = course_toy.notebook()
     with pytest.raises(ValueError, match=r"{{SHIFT}} is not a value of variant"):
-        _sets.render(notebook, {"words": ""})
+        sets.render(notebook, {"words": ""})
 
 
 def test_what_students_get_is_what_nbgrader_releases(out):
@@ -131,25 +132,10 @@ def test_an_interrupted_run_leaves_no_sums_to_trust(out, monkeypatch):
     def interrupted(files):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_make, "_zipped", interrupted)
+    monkeypatch.setattr(make, "_zipped", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run("make", "--out", out)
     assert not (out / "SHA256SUMS").exists()
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "a"
-    _files.write_whole(path, "old")
-
-    def full(self, data):
-        with self.open("wb") as file:
-            file.write(data[:1])
-        raise OSError("no space left")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="no space left"):
-        _files.write_whole(path, "new")
-    assert [p.read_text() for p in tmp_path.glob("*") if p.is_file()] == ["old"]
 
 
 def test_only_its_owner_can_read_the_key_and_the_course(out):
@@ -192,7 +178,7 @@ def test_a_course_folder_keeps_its_key_and_the_teacher_s_settings(out, capsys):
 def test_the_key_may_come_from_the_environment(out, monkeypatch):
     monkeypatch.setenv("BNLIB_COURSE_KEY", "spring")
     run("make", "toy", "--out", out)
-    assert _files.read_key(out / "course") == "spring"
+    assert read_key(out / "course") == "spring"
 
 
 def test_the_course_has_the_name_that_was_given(out):
@@ -235,7 +221,7 @@ def test_check_finds_a_wrong_answer_that_loses_too_little(capsys, monkeypatch):
     wrong = {
         "none": {"cells": {"moved": course_toy.MOVED}, "lost": {"moved-values": 2}}
     }
-    monkeypatch.setattr(_sets, "load_wrong", lambda name: wrong)
+    monkeypatch.setattr(sets, "load_wrong", lambda name: wrong)
     assert run("check", "toy", "--key", "book") == 1
     assert "wanted {'moved-values': 2}" in capsys.readouterr().out
 
@@ -246,10 +232,10 @@ def test_check_finds_a_test_that_an_answer_without_knowledge_passes(monkeypatch)
     notebook.cells[
         5
     ].source = "x = np.ones(3)\ny = moved(x)\nexpect('y', y, x + SHIFT, 0, '')"
-    path = _sets.SOURCE / "toy/toy.ipynb"
+    path = sets.SOURCE / "toy/toy.ipynb"
     nbformat.write(notebook, path)
     earned = {
-        title: list(won) for title, won in _check.earned_by_cheating("toy").items()
+        title: list(won) for title, won in check.earned_by_cheating("toy").items()
     }
     assert earned == {
         "zeros like the first array": ["moved-values"],
@@ -263,7 +249,7 @@ def test_check_finds_a_test_that_an_answer_without_knowledge_passes(monkeypatch)
 
 def test_a_wrong_answer_to_no_cell_is_an_error():
     with pytest.raises(ValueError, match="there is no solution cell 'moved-values'"):
-        _check.with_cells(course_toy.notebook(), {"moved-values": ""})
+        check.with_cells(course_toy.notebook(), {"moved-values": ""})
 
 
 def test_make_assignments_is_the_command(out):
@@ -273,10 +259,10 @@ def test_make_assignments_is_the_command(out):
         capture_output=True,
         text=True,
     ).stdout
-    assert f'-m bnlib.course make --out "{out}"' in made
+    assert f'-m grading make --out "{out}"' in made
     assert "a 'b'" not in made
 
 
 def test_the_command_line_is_there():
-    command = [sys.executable, "-m", "bnlib.course", "--help"]
+    command = [sys.executable, "-m", "grading", "--help"]
     assert subprocess.run(command, capture_output=True).returncode == 0

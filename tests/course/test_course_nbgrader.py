@@ -14,8 +14,8 @@ from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config
 
-from bnlib.course import __main__, _report, _sets, configure
-from bnlib.course._check import points_of
+from grading import __main__, configure, report, sets
+from grading.check import points_of
 
 SET = "1-transform"
 
@@ -108,7 +108,7 @@ def hand_in(out):
         notebook = course_toy.with_sources(solution if is_solved else student)
         change(notebook)
         submit(folder, name, json.dumps(notebook))
-    answer = next(iter(_sets.load_wrong(SET).values()))
+    answer = next(iter(sets.load_wrong(SET).values()))
     changed = {name.replace("-", "_"): text for name, text in answer["cells"].items()}
     submit(folder, "wrong", json.dumps(course_toy.with_sources(solution, **changed)))
     for name, write in FILES.items():
@@ -150,11 +150,11 @@ def exported(graded):
 
 @pytest.fixture(scope="module")
 def total():
-    return sum(points_of(_sets.load_source(SET, "spring")).values())
+    return sum(points_of(sets.load_source(SET, "spring")).values())
 
 
 def reported(folder):
-    return _report.read(_report.report_path(folder, SET))
+    return report.read(report.report_path(folder, SET))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_each_submission_gets_its_own_points(exported, graded, total, student, s
 
 
 def test_a_wrong_answer_loses_what_it_should(exported, total):
-    answer = next(iter(_sets.load_wrong(SET).values()))
+    answer = next(iter(sets.load_wrong(SET).values()))
     lost = sum(answer["lost"].values())
     assert float(exported["wrong"]["raw_score"]) == total - lost
     assert lost > 0

@@ -9,12 +9,12 @@ import course_toy
 import nbformat
 import pytest
 
-from bnlib.course import _sets, _submission
-from bnlib.course._restore import restore
-from bnlib.course._submission import harmless
+from grading import sets, submission
+from grading.restore import restore
+from grading.submission import harmless
 
-SOURCE = _sets.render(course_toy.notebook(), {"SHIFT": 3.0, "words": ""})
-STUDENT = _sets.student_version(SOURCE)[0]
+SOURCE = sets.render(course_toy.notebook(), {"SHIFT": 3.0, "words": ""})
+STUDENT = sets.student_version(SOURCE)[0]
 MOVED = "def moved(x):\n    return x + SHIFT"
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and the rest").decode()
 
@@ -112,7 +112,7 @@ def test_a_function_in_a_cell_of_one_s_own_counts_where_its_cell_was_deleted(sub
     given = answered()
     at = place(given, "moved")
     given["cells"][at] = json.loads(json.dumps(nbformat.v4.new_code_cell(MOVED)))
-    runs = [source for _, source in _sets.runnable(submit(given)[0])]
+    runs = [source for _, source in sets.runnable(submit(given)[0])]
     assert MOVED in runs
     assert not any("NotImplementedError" in s and "def moved" in s for s in runs)
 
@@ -162,7 +162,7 @@ def test_one_s_own_cells_stay_after_the_cell_that_they_followed(submit):
     assert names[names.index("moved") + 1] == "two = 2"
     assert names[-1] == "end"
     assert remarks == []
-    runs = [source for _, source in _sets.runnable(notebook)]
+    runs = [source for _, source in sets.runnable(notebook)]
     assert runs.index("import math") < runs.index(MOVED) < runs.index("two = 2")
 
 
@@ -359,7 +359,7 @@ def test_a_file_too_large_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "toy.ipynb"
     with path.open("wb") as file:
         file.truncate(200 * 2**20)
-    monkeypatch.setattr(_submission, "json", None)
+    monkeypatch.setattr(submission, "json", None)
     assert restore(SOURCE, path)[1] == ["refused: the file has 200 MiB; 20 are taken"]
 
 

@@ -8,25 +8,18 @@ import nbformat
 import numpy as np
 import pytest
 
-from bnlib.course import _check, _sets, variant_of
-from bnlib.course._sets import mark
+from grading import check, sets, variant_of
+from grading.sets import mark
 
-SETS = (
-    "1-transform",
-    "2-backprop",
-    "3-inference",
-    "4-smoothness",
-    "5-decoupling",
-    "6-weight-norm",
-)
-KEYS = _check.KEYS
+SETS = sets.set_names()
+KEYS = check.KEYS
 INSTRUCTORS = Path(__file__).resolve().parents[2] / "chapters/instructors.md"
 EACH_SET = pytest.mark.parametrize("name", SETS)
 
 
 def by_kind(name, kind):
     """Return a set's cells of a kind, as its source is for the default key."""
-    cells = _sets.load_source(name, "book").cells
+    cells = sets.load_source(name, "book").cells
     return [cell for cell in cells if mark(cell).get(kind)]
 
 
@@ -37,14 +30,10 @@ def graded():
 
     def of(name):
         if name not in found:
-            found[name] = list(_check.check(name))
+            found[name] = list(check.check(name))
         return found[name]
 
     return of
-
-
-def test_the_six_sets_are_there():
-    assert tuple(_sets.set_names()) == SETS
 
 
 @EACH_SET
@@ -65,7 +54,7 @@ def test_the_untouched_version_loses_everything_and_says_what_to_write(graded, n
 
 @EACH_SET
 def test_every_typical_wrong_answer_loses_exactly_what_it_should(graded, name):
-    wrong = _sets.load_wrong(name)
+    wrong = sets.load_wrong(name)
     assert len(wrong) >= 4
     found = {(key, title): lost for key, title, lost, *_ in graded(name)}
     for title, answer in wrong.items():
@@ -91,7 +80,7 @@ def test_no_cell_fails_to_load(graded, name):
 
 @EACH_SET
 def test_answers_without_knowledge_earn_nothing(name):
-    earned = _check.earned_by_cheating(name)
+    earned = check.earned_by_cheating(name)
     assert {title: won for title, won in earned.items() if won} == {}
 
 
@@ -109,7 +98,7 @@ def tasks_of(cells):
             continue
         task["cells"].append(cell)
         if points := mark(cell).get("points"):
-            task["by tests" if _sets.is_test(cell) else "by hand"] += points
+            task["by tests" if sets.is_test(cell) else "by hand"] += points
     return found
 
 
@@ -117,19 +106,19 @@ def tasks_of(cells):
 def test_the_task_that_teachers_may_take_out_is_missed_by_no_other(name):
     row = re.compile(rf"^\| {name} \| (\d): (.*) \| (\d+) \|$", re.MULTILINE)
     [(number, title, points)] = row.findall(INSTRUCTORS.read_text(encoding="utf-8"))
-    source = _sets.load_source(name, "book")
+    source = sets.load_source(name, "book")
     task = tasks_of(source.cells)[int(number)]
     assert (task["name"], task["all"]) == (title, int(points))
     assert task["by tests"] == task["all"]
     source.cells = [cell for cell in source.cells if cell not in task["cells"]]
-    [(lost, grading)] = _check._graded(source, [source], "book", name)
+    [(lost, grading)] = check._graded(source, [source], "book", name)
     assert lost == {}
-    assert len(grading.messages) == len(_check.points_of(source)) > 0
+    assert len(grading.messages) == len(check.points_of(source)) > 0
 
 
 @EACH_SET
 def test_the_table_at_its_head_says_what_each_task_is_worth(name):
-    cells = _sets.load_source(name, "book").cells
+    cells = sets.load_source(name, "book").cells
     [table] = [c.source for c in cells if "| Task | What you do | Graded |" in c.source]
     rows = re.findall(r"^\| (\d) \| .* \| (by [^|]*) \| (\d+) \|$", table, re.M)
     tasks = tasks_of(cells)
@@ -147,7 +136,7 @@ def test_the_table_at_its_head_says_what_each_task_is_worth(name):
 def test_a_hundred_points_most_of_them_by_tests(name):
     points = [mark(cell)["points"] for cell in by_kind(name, "grade")]
     assert sum(points) == 100
-    tests = sum(_check.points_of(_sets.load_source(name, "book")).values())
+    tests = sum(check.points_of(sets.load_source(name, "book")).values())
     assert 60 <= tests <= 70
 
 
@@ -188,7 +177,7 @@ def test_a_key_changes_the_task_and_not_its_names(name):
 @EACH_SET
 @pytest.mark.parametrize("key", KEYS)
 def test_no_token_is_left_in_the_text(name, key):
-    texts = [cell.source for cell in _sets.load_source(name, key).cells]
+    texts = [cell.source for cell in sets.load_source(name, key).cells]
     assert not any(re.search(r"\{\{\w*\}\}", text) for text in texts)
 
 
@@ -216,7 +205,7 @@ def test_every_test_draws_instances_of_its_own(name):
 
 @EACH_SET
 def test_the_stored_source_is_that_of_the_default_key(name):
-    stored = nbformat.read(_sets.SOURCE / name / f"{name}.ipynb", as_version=4)
+    stored = nbformat.read(sets.SOURCE / name / f"{name}.ipynb", as_version=4)
     task = next(c for c in stored.cells if "task" in c.metadata.get("tags", []))
     given = {}
     exec(task.source, given)

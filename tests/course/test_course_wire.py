@@ -8,13 +8,13 @@ import time
 import numpy as np
 import pytest
 
-from bnlib.course import _wire
+from grading import wire
 
 
 def there_and_back(value):
-    packer = _wire.Packer()
+    packer = wire.Packer()
     tree = json.loads(json.dumps(packer.pack(value)))
-    return _wire.Unpacker(b"".join(a.tobytes() for a in packer.arrays)).unpack(tree)
+    return wire.Unpacker(b"".join(a.tobytes() for a in packer.arrays)).unpack(tree)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def deep(depth):
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_not_data_is_refused(value, message):
-    with pytest.raises(_wire.Refused, match=message):
-        _wire.Packer().pack(value)
+    with pytest.raises(wire.Refused, match=message):
+        wire.Packer().pack(value)
 
 
 def nested(depth):
@@ -142,8 +142,8 @@ def nested(depth):
     ids=lambda tree: json.dumps(tree)[:60],
 )
 def test_a_malformed_value_is_refused(tree):
-    with pytest.raises(_wire.Refused, match=r"malformed|nested more than"):
-        _wire.Unpacker(bytes(8)).unpack(tree)
+    with pytest.raises(wire.Refused, match=r"malformed|nested more than"):
+        wire.Unpacker(bytes(8)).unpack(tree)
 
 
 def received(data, close=True, wait=5.0):
@@ -152,7 +152,7 @@ def received(data, close=True, wait=5.0):
         theirs.sendall(data)
         if close:
             theirs.close()
-        return _wire.receive(ours, time.monotonic() + wait)
+        return wire.receive(ours, time.monotonic() + wait)
 
 
 def framed(text, data=b""):
@@ -162,10 +162,10 @@ def framed(text, data=b""):
 def test_a_message_arrives_with_its_arrays():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        packer = _wire.Packer()
+        packer = wire.Packer()
         tree = packer.pack([np.arange(3.0), 4])
-        _wire.send(theirs, {"value": tree}, packer.arrays)
-        message, unpacker = _wire.receive(ours)
+        wire.send(theirs, {"value": tree}, packer.arrays)
+        message, unpacker = wire.receive(ours)
     array, four = unpacker.unpack(message["value"])
     assert (array.tolist(), four) == ([0.0, 1.0, 2.0], 4)
 
@@ -184,7 +184,7 @@ def test_a_message_arrives_with_its_arrays():
     ids=lambda data: repr(data[:24]),
 )
 def test_a_malformed_or_huge_message_is_refused(data):
-    with pytest.raises(_wire.Refused, match=r"malformed|too large"):
+    with pytest.raises(wire.Refused, match=r"malformed|too large"):
         received(data)
 
 

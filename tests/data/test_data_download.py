@@ -348,14 +348,6 @@ def test_the_error_says_what_was_made_of_the_data_folder(
     assert str(tmp_path / "mine") in str(caught.value)
 
 
-def test_without_a_choice_the_cache_is_the_systems(tmp_path, monkeypatch):
-    monkeypatch.delenv("BNLIB_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    if sys.platform == "linux":
-        assert _files.cache_folder() == tmp_path / "bnlib/data"
-    assert _files.cache_folder().parts[-1] == "data"
-
-
 def test_available_are_the_sets_whose_files_are_all_here(tmp_path, monkeypatch):
     shipped = ["digits", "breast_cancer", "diabetes", "iris", "wine"]
     assert data.available() == shipped

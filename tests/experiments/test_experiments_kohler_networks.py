@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from bnlib import data, experiments, networks
+from bnlib import data, experiments, smoothness
 from bnlib.experiments import kohler_networks
 from bnlib.experiments._training import checkpoints
 
@@ -159,7 +159,7 @@ def test_each_look_is_at_the_network_of_its_step(arm):
         own = central.weight.grad.norm().item()
         assert found["central_gradient"][look] == pytest.approx(own, rel=1e-3)
         for kind in kohler_networks.COORDINATES:
-            exact = networks.block_norms(made, loss, 1, [2, 3], coordinates=kind)
+            exact = smoothness.block_norms(made, loss, 1, [2, 3], coordinates=kind)
             errors = np.array(found[f"{kind}_errors"][look])
             assert (abs(found[kind][look] - exact) < 4.5 * errors).all()
             assert (errors < 0.1 * exact).all()

@@ -2,13 +2,12 @@
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 from experiment_toys import UNITS, Toy, run_in_a_process
 
 from bnlib import experiments
-from bnlib.experiments import _files, _runner, _source
+from bnlib.experiments import _files, _runner
 
 
 @pytest.fixture
@@ -88,41 +87,11 @@ def test_units_of_other_parameters_are_not_used(toy, options):
     assert len(toy.computed) == UNITS
 
 
-def edit_source_after_the_third_unit(
-    toy, monkeypatch, folder, before, after, name="module.py"
-):
-    source = folder / "package" / name
-    source.parent.mkdir()
-    source.write_text(before)
-    monkeypatch.setattr(_source, "PACKAGE", source.parent)
+def test_units_of_other_source_code_are_not_used(toy, monkeypatch):
     toy.stop_in_the_middle()
-    source.write_text(after)
-
-
-def test_units_of_other_source_code_are_not_used(toy, monkeypatch, tmp_path):
-    edit_source_after_the_third_unit(toy, monkeypatch, tmp_path, "x = 1", "x = 2")
+    monkeypatch.setattr(_runner, "source_hash", lambda experiment: "another")
     toy.run()
     assert len(toy.computed) == UNITS
-
-
-def test_units_are_kept_when_a_docstring_changes(toy, monkeypatch, tmp_path):
-    edit_source_after_the_third_unit(toy, monkeypatch, tmp_path, '"""A."""', '"""B."""')
-    toy.run()
-    assert len(toy.computed) == UNITS - 3
-
-
-def test_units_of_another_c_kernel_are_not_used(toy, monkeypatch, tmp_path):
-    change = "x = 1; /* a */", "x = 2; /* a */", "kernel.h"
-    edit_source_after_the_third_unit(toy, monkeypatch, tmp_path, *change)
-    toy.run()
-    assert len(toy.computed) == UNITS
-
-
-def test_units_are_kept_when_a_comment_of_c_changes(toy, monkeypatch, tmp_path):
-    change = "x = 1; /* a */", "x = 1;\n/* two\n * lines */", "kernel.c"
-    edit_source_after_the_third_unit(toy, monkeypatch, tmp_path, *change)
-    toy.run()
-    assert len(toy.computed) == UNITS - 3
 
 
 def test_units_of_other_library_versions_are_not_used(toy, monkeypatch):
@@ -152,29 +121,6 @@ def test_a_paper_run_of_other_parameters_is_resumed_though_it_writes_no_record(t
     toy.run(folder=None, sizes=[0.25])
     assert len(toy.computed) == UNITS - 3
     assert toy.partials() == []
-
-
-def test_unfinished_runs_are_kept_beside_the_package_in_a_source_checkout(
-    monkeypatch, tmp_path
-):
-    monkeypatch.delenv("BNLIB_CACHE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    root = Path(__file__).resolve().parents[2]
-    assert _files.cache_folder().resolve() == root / ".experiments"
-
-
-def test_unfinished_runs_are_kept_in_the_current_folder_without_a_checkout(
-    monkeypatch, tmp_path
-):
-    monkeypatch.delenv("BNLIB_CACHE", raising=False)
-    monkeypatch.setattr(_files, "PACKAGE", tmp_path / "site-packages" / "bnlib")
-    monkeypatch.chdir(tmp_path)
-    assert _files.cache_folder().resolve() == tmp_path.resolve() / ".experiments"
-
-
-def test_unfinished_runs_are_kept_where_bnlib_cache_says(monkeypatch, tmp_path):
-    monkeypatch.setenv("BNLIB_CACHE", str(tmp_path))
-    assert _files.cache_folder() == tmp_path / "experiments"
 
 
 def test_a_killed_process_leaves_no_record_and_is_resumed(toy, tmp_path):

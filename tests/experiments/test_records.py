@@ -12,7 +12,7 @@ import torch
 from experiment_toys import TOY, Toy
 
 from bnlib import data, experiments
-from bnlib.experiments import _records, _runner, _source
+from bnlib.experiments import _records, _runner
 
 NAN = np.nan
 
@@ -101,14 +101,12 @@ def test_a_live_run_with_the_papers_values_does_not_become_the_shipped_record(
     assert not (tmp_path / "shipped").exists()
 
 
-def test_a_record_names_the_code_that_the_run_began_with(toy, monkeypatch, tmp_path):
-    module = tmp_path / "module.py"
-    module.write_text("x = 1")
-    monkeypatch.setattr(_source, "PACKAGE", tmp_path)
-    began_with = _source.source_hash(experiments.get("toy").function)
-    toy.before = lambda begun: module.write_text("x = 2")
-    assert toy.run().source == began_with
-    assert toy.run(force=True).source != began_with
+def test_a_record_names_the_code_that_the_run_began_with(toy, monkeypatch):
+    code = ["before"]
+    monkeypatch.setattr(_runner, "source_hash", lambda experiment: code[0])
+    toy.before = lambda begun: code.__setitem__(0, "after")
+    assert toy.run().source == "before"
+    assert toy.run(force=True).source == "after"
 
 
 def test_what_is_loaded_is_what_the_run_returned(toy):
@@ -238,15 +236,34 @@ def test_a_record_of_no_experiment_is_named_with_the_experiments_there_are():
     ("text", "message"),
     [
         ("{", "is not JSON"),
-        ("[]", "format None, bnlib reads 2"),
-        ('{"format": 1}', "format 1, bnlib reads 2"),
-        ('{"format": 2, "id": "toy"}', "no whole record: missing .* axes"),
+        ("[]", "format None, bnlib reads 3"),
+        ('{"format": 2}', "format 2, bnlib reads 3"),
+        ('{"format": 4}', "format 4, bnlib reads 3"),
+        ('{"format": 3, "id": "toy"}', "no whole record: missing .* axes"),
     ],
 )
 def test_a_file_that_is_no_record_is_refused(tmp_path, text, message):
     (tmp_path / "toy.json").write_text(text)
     with pytest.raises(ValueError, match=message):
         experiments.load_record("toy", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"colour": "red"}, "unknown colour"),
+        ({"confirmed": {"source": "", "colour": "red"}}, "confirmed.* colour"),
+        ({"confirmed": "yes"}, "confirmed.* 'yes'"),
+        ({"format": 4}, "format 4"),
+    ],
+)
+def test_a_record_of_unknown_fields_or_format_is_refused_by_name(toy, changed, says):
+    toy.run()
+    path = toy.folder / "toy.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(ValueError, match=says) as caught:
+        experiments.load_record("toy", toy.folder)
+    assert str(path) in str(caught.value)
 
 
 # What is committed

@@ -6,6 +6,7 @@ import torch
 from halfspace_problems import FORMATS, finite, gaussian, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from scipy import sparse
 from scipy.optimize import minimize
 
@@ -298,7 +299,7 @@ def test_no_data_lead_to_nan(seed, n, d, power, loss, length, step, g0):
         return
     problem = FiniteHalfspace(Z, loss)
     if Z.sum(axis=0) @ start == 0:
-        with pytest.raises(ValueError, match=r"^u\.w0 is|^\|w0\|_S is"):
+        with refused(ValueError, "w0", 0):
             gdnp(problem, w, g0)
         return
     trace = gdnp(problem, w, g0, steps=15, length=length, step=step)
@@ -313,64 +314,124 @@ def test_no_data_lead_to_nan(seed, n, d, power, loss, length, step, g0):
 
 
 def bad(changed, error, says):
-    return pytest.param(changed, error, says, id=says[:50])
+    return pytest.param(changed, error, says, id=str(says))
 
 
 @pytest.mark.parametrize(
     ("changed", "error", "says"),
     [
-        bad({"w0": np.ones(3)}, ValueError, r"w0 has shape \(3,\): the problem takes"),
-        bad({"w0": np.zeros(4)}, ValueError, r"\|w0\|_S is 0"),
-        bad({"w0": 1e-310 * np.ones(4)}, ValueError, "give a w0 of a finite length ab"),
-        bad({"w0": np.ones(4, int)}, TypeError, "w0 has dtype int64"),
-        bad({"w0": np.ones(4, object)}, TypeError, "w0 has dtype object"),
-        bad({"w0": np.full(4, np.nan)}, ValueError, "w0 has values that are"),
-        bad({"w0": torch.ones(4)}, TypeError, "w0 is a torch tensor but S is a NumPy"),
-        bad({"w0": 1e308 * np.ones(4)}, ValueError, r"\|w0\|_S is (inf|nan)"),
-        bad({"g0": 0}, ValueError, "g0 is 0: a vector of length 0 has no direction"),
-        bad({"g0": np.nan}, ValueError, "g0 is nan"),
-        bad({"g0": "1"}, TypeError, "g0 is '1'"),
-        bad({"steps": -1}, ValueError, "steps is -1"),
-        bad({"steps": 1.5}, TypeError, r"steps is 1\.5"),
-        bad({"tol": -1.0}, ValueError, r"tol is -1\.0"),
-        bad({"step": "newton"}, ValueError, "step is 'newton': give one of paper"),
-        bad({"length": None}, ValueError, "length is None: give one of bisection"),
-        bad({"bisection_steps": 2.0}, TypeError, r"bisection_steps is 2\.0"),
-        bad({"bisection_steps": -1}, ValueError, "bisection_steps is -1"),
-        bad({"bracket": 3}, TypeError, r"bracket is 3: give a pair \(a, b\)"),
-        bad({"bracket": (1, 2, 3)}, TypeError, r"bracket is \(1, 2, 3\)"),
-        bad({"bracket": (0.0, np.inf)}, ValueError, "bracket's end is inf"),
-        bad({"bracket": (1.0, 1.0)}, ValueError, "a below b"),
-        bad({"bracket": (2.0, 1.0)}, ValueError, r"bracket is \(2\.0, 1\.0\)"),
-        bad({"bracket": (50.0, 60.0)}, ValueError, "along w0 the slope goes from"),
-        bad({"bracket": (-9.0, 9.0), "length": "gradient"}, ValueError, "no bracket"),
-        bad({"callback": 3}, TypeError, "callback is 3"),
+        bad({"w0": np.ones(3)}, ValueError, ("w0", (3,), "(4,)")),
+        bad(
+            {"w0": np.zeros(4)},
+            ValueError,
+            ("|w0|_S", 0.0, "w0 of a finite length above 1e-290"),
+        ),
+        bad(
+            {"w0": 1e-310 * np.ones(4)},
+            ValueError,
+            ("|w0|_S", "", "w0 of a finite length above 1e-290"),
+        ),
+        bad({"w0": np.ones(4, int)}, TypeError, ("w0", "int64", "real floating dtype")),
+        bad(
+            {"w0": np.ones(4, object)},
+            TypeError,
+            ("w0", "object", "real floating dtype"),
+        ),
+        bad({"w0": np.full(4, np.nan)}, ValueError, ("w0", "not finite")),
+        bad(
+            {"w0": torch.ones(4)},
+            TypeError,
+            ("w0", "torch tensor, S NumPy array", "one library"),
+        ),
+        bad(
+            {"w0": 1e308 * np.ones(4)},
+            ValueError,
+            ("|w0|_S", "", "w0 of a finite length above 1e-290"),
+        ),
+        bad({"g0": 0}, ValueError, ("g0", 0, "vector length 0 no direction")),
+        bad({"g0": np.nan}, ValueError, ("g0", "nan", "finite")),
+        bad({"g0": "1"}, TypeError, ("g0", "'1'", "number")),
+        bad({"steps": -1}, ValueError, ("steps", -1, "integer of at least 0")),
+        bad({"steps": 1.5}, TypeError, ("steps", 1.5, "integer")),
+        bad({"tol": -1.0}, ValueError, ("tol", -1.0, "finite, at least 0")),
+        bad(
+            {"step": "newton"},
+            ValueError,
+            ("step", "'newton'", "one of paper, line_search"),
+        ),
+        bad(
+            {"length": None},
+            ValueError,
+            ("length", None, "one of bisection, newton, gradient"),
+        ),
+        bad({"bisection_steps": 2.0}, TypeError, ("bisection_steps", 2.0, "integer")),
+        bad(
+            {"bisection_steps": -1},
+            ValueError,
+            ("bisection_steps", -1, "integer of at least 0"),
+        ),
+        bad({"bracket": 3}, TypeError, ("bracket", 3, "pair (a, b), a below b")),
+        bad(
+            {"bracket": (1, 2, 3)},
+            TypeError,
+            ("bracket", (1, 2, 3), "pair (a, b), a below b"),
+        ),
+        bad(
+            {"bracket": (0.0, np.inf)},
+            ValueError,
+            ("bracket's end", "inf", "finite"),
+        ),
+        bad(
+            {"bracket": (1.0, 1.0)},
+            ValueError,
+            ("bracket", (1.0, 1.0), "pair (a, b), a below b"),
+        ),
+        bad(
+            {"bracket": (2.0, 1.0)},
+            ValueError,
+            ("bracket", (2.0, 1.0), "pair (a, b), a below b"),
+        ),
+        bad(
+            {"bracket": (50.0, 60.0)},
+            ValueError,
+            (
+                "bracket",
+                "(50.0, 60.0) along w0 slope goes from 0.204 0.204",
+                "lengths between which it rises through 0",
+            ),
+        ),
+        bad(
+            {"bracket": (-9.0, 9.0), "length": "gradient"},
+            ValueError,
+            ("", "no bracket"),
+        ),
+        bad({"callback": 3}, TypeError, ("callback", 3, "function")),
     ],
 )
 def test_bad_input_is_named(changed, error, says):
     problem, w = finite()
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         gdnp(problem, **{"w0": w, "g0": None, **changed})
 
 
 def test_a_start_across_u_is_named():
     problem = GaussianHalfspace(np.array([0.6, 0.0]), np.eye(2))
-    with pytest.raises(ValueError, match=r"^u\.w0 is 0, 0 to rounding"):
+    with refused(ValueError, "u.w0", "0, 0 to rounding"):
         gdnp(problem, np.array([0.0, 1.0]))
     turned = GaussianHalfspace(np.array([0.1, 0.3]), np.eye(2))
-    with pytest.raises(ValueError, match=r"^u\.w0 is .*, 0 to rounding"):
+    with refused(ValueError, "u.w0", "0 to rounding"):
         gdnp(turned, np.array([0.3 / 7, -0.1 / 7]))
 
 
 def test_data_of_mean_0_are_named():
     problem = FiniteHalfspace(np.array([[1.0, 2.0], [-1.0, -2.0]]))
-    with pytest.raises(ValueError, match=r"^u\.w0 is 0"):
+    with refused(ValueError, "u.w0", "0, 0 to rounding"):
         gdnp(problem, np.ones(2))
 
 
 def test_a_start_that_no_row_sees_is_named():
     problem = FiniteHalfspace(np.array([[1.0, 0.0], [2.0, 0.0]]))
-    with pytest.raises(ValueError, match=r"^\|w0\|_S is 0"):
+    with refused(ValueError, "|w0|_S", 0.0, "w0 of a finite length above 1e-290"):
         gdnp(problem, np.array([0.0, 1.0]))
 
 
@@ -378,5 +439,5 @@ def test_a_problem_without_rays_is_named():
     class Bowl:
         dim, gradient_lipschitz = 2, 2.0
 
-    with pytest.raises(TypeError, match="Bowl has no rays: give a problem with u, S"):
+    with refused(TypeError, "Bowl", "no rays", "problem with u, S and ray(w)"):
         gdnp(Bowl(), np.ones(2))

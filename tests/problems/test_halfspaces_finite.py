@@ -8,6 +8,7 @@ from halfspace_problems import FORMATS, finite, rows, slope_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from refusals import refused
 from scipy import sparse
 
 from bnlib.halfspaces import FiniteHalfspace
@@ -130,7 +131,7 @@ def test_a_w_out_of_the_reach_of_the_data_has_length_0():
     problem = FiniteHalfspace(np.array([[1.0, 0.0], [2.0, 0.0]]))
     across = np.array([0.0, 1.0])
     assert (problem.mu, problem.norm(across)) == (0, 0)
-    with pytest.raises(ValueError, match=r"\|w\|_S is 0"):
+    with refused(ValueError, "|w|_S", 0):
         problem.rho(across)
 
 
@@ -217,7 +218,7 @@ def test_data_that_need_a_gradient_leave_no_graph_behind():
 def test_any_data_are_a_problem_or_a_named_error(Z, name):
     largest = np.abs(Z).max()
     if not 1e-150 < largest < 1e150:
-        with pytest.raises(ValueError, match=r"^Z (has values|is zero|is too large)"):
+        with refused(ValueError, "Z"):
             FiniteHalfspace(Z, name)
         return
     problem = FiniteHalfspace(Z, name)
@@ -228,35 +229,61 @@ def test_any_data_are_a_problem_or_a_named_error(Z, name):
 
 Z, W = rows()
 BAD = [
-    (Z[0], ValueError, r"Z has shape \(4,\): give \(n, d\)"),
-    (Z[None], ValueError, r"Z has shape \(1, 60, 4\)"),
-    (Z[:0], ValueError, "neither n nor d being 0"),
-    (Z[:, :0], ValueError, "neither n nor d being 0"),
-    (sparse.csr_array(Z)[:0], ValueError, "neither n nor d being 0"),
-    (sparse.coo_array(Z[0]), ValueError, r"Z has shape \(4,\)"),
-    (0 * Z, ValueError, "Z is zero"),
-    (sparse.csr_array((9, 4)), ValueError, "Z is zero"),
-    (sparse.csr_array((9, 2000)), ValueError, "Z is zero"),
-    (np.where(Z[3, 2] == Z, np.nan, Z), ValueError, "Z has values that are not finite"),
-    (sparse.csc_array(np.where(Z[3, 2] == Z, np.inf, Z)), ValueError, "not finite"),
-    (Z * 1e200, ValueError, "Z is too large"),
-    (np.abs(Z) * 1e307, ValueError, "Z is too large"),
-    (np.full((3, 1500), 1e200), ValueError, "Z is too large"),
-    (Z.astype(int), TypeError, "Z has dtype int64"),
-    (Z.astype(object), TypeError, "Z has dtype object"),
-    (Z.astype(complex), TypeError, "Z has dtype complex128"),
-    (sparse.csr_array(Z.astype(int)), TypeError, "Z has dtype int64: give a real"),
-    (sparse.csr_array(Z.astype(complex)), TypeError, "Z has dtype complex128"),
-    (Z.tolist(), TypeError, "Z is a list"),
-    (None, TypeError, "Z is a NoneType"),
-    (np.ma.array(Z), TypeError, "Z is a MaskedArray"),
-    (torch.tensor(Z).to_sparse(), TypeError, "Z has layout torch.sparse_coo"),
+    (Z[0], ValueError, ("Z", (4,), "(n, d), neither n nor d being 0")),
+    (Z[None], ValueError, ("Z", (1, 60, 4), "(n, d), neither n nor d being 0")),
+    (Z[:0], ValueError, ("Z", "", "(n, d), neither n nor d being 0")),
+    (Z[:, :0], ValueError, ("Z", "", "(n, d), neither n nor d being 0")),
+    (sparse.csr_array(Z)[:0], ValueError, ("Z", "", "(n, d), neither n nor d being 0")),
+    (
+        sparse.coo_array(Z[0]),
+        ValueError,
+        ("Z", (4,), "(n, d), neither n nor d being 0"),
+    ),
+    (0 * Z, ValueError, ("Z", "zero")),
+    (sparse.csr_array((9, 4)), ValueError, ("Z", "zero")),
+    (sparse.csr_array((9, 2000)), ValueError, ("Z", "zero")),
+    (np.where(Z[3, 2] == Z, np.nan, Z), ValueError, ("Z", "not finite")),
+    (
+        sparse.csc_array(np.where(Z[3, 2] == Z, np.inf, Z)),
+        ValueError,
+        ("Z", "not finite"),
+    ),
+    (Z * 1e200, ValueError, ("Z", "too large")),
+    (np.abs(Z) * 1e307, ValueError, ("Z", "too large")),
+    (np.full((3, 1500), 1e200), ValueError, ("Z", "too large")),
+    (Z.astype(int), TypeError, ("Z", "int64", "real floating dtype")),
+    (Z.astype(object), TypeError, ("Z", "object", "real floating dtype")),
+    (
+        Z.astype(complex),
+        TypeError,
+        ("Z", "complex128", "real floating dtype such as float64"),
+    ),
+    (
+        sparse.csr_array(Z.astype(int)),
+        TypeError,
+        ("Z", "int64", "real floating dtype such as float64"),
+    ),
+    (
+        sparse.csr_array(Z.astype(complex)),
+        TypeError,
+        ("Z", "complex128", "real floating dtype such as float64"),
+    ),
+    (Z.tolist(), TypeError, ("Z", "list", "NumPy array, torch tensor")),
+    (None, TypeError, ("Z", "NoneType", "NumPy array, torch tensor")),
+    (np.ma.array(Z), TypeError, ("Z", "MaskedArray", "NumPy array, torch tensor")),
+    (
+        torch.tensor(Z).to_sparse(),
+        TypeError,
+        ("Z", "layout torch.sparse_coo", "dense tensor"),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("Z", "error", "says"), BAD, ids=[case[2] for case in BAD])
+@pytest.mark.parametrize(
+    ("Z", "error", "says"), BAD, ids=[str(case[2]) for case in BAD]
+)
 def test_bad_data_are_named(Z, error, says):
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         FiniteHalfspace(Z)
 
 
@@ -264,15 +291,15 @@ def test_bad_data_are_named(Z, error, says):
     "method", ["value", "gradient", "norm", "rho", "c1", "c2", "ray"]
 )
 @pytest.mark.parametrize(
-    ("w", "error"),
+    ("w", "error", "given"),
     [
-        (np.ones((4, 1)), ValueError),
-        (np.ones(2), ValueError),
-        ([1.0] * 4, TypeError),
-        (torch.ones(4), TypeError),
+        (np.ones((4, 1)), ValueError, (4, 1)),
+        (np.ones(2), ValueError, (2,)),
+        ([1.0] * 4, TypeError, list),
+        (torch.ones(4), TypeError, "torch tensor"),
     ],
     ids=["column", "short", "list", "torch"],
 )
-def test_a_w_that_does_not_fit_is_named(method, w, error):
-    with pytest.raises(error, match=r"^w "):
+def test_a_w_that_does_not_fit_is_named(method, w, error, given):
+    with refused(error, "w", given):
         getattr(finite(sparse.csr_array)[0], method)(w)

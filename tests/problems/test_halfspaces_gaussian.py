@@ -5,6 +5,7 @@ import pytest
 import torch
 from common import KINDS
 from halfspace_problems import expectation, gaussian, moments_of, slope_of
+from refusals import refused
 from scipy.optimize import brentq
 
 from bnlib.halfspaces import GaussianHalfspace
@@ -204,6 +205,23 @@ def test_an_own_loss_may_bend_far_from_0():
     assert own.c1(w) + mean * own.c2(w) == pytest.approx(expected, rel=1e-10)
 
 
+def test_an_own_loss_that_varies_too_fast_is_refused():
+    class Waves:
+        def value(self, t):
+            return np.sin(3e3 * t) / 3e3
+
+        def d1(self, t):
+            return np.cos(3e3 * t)
+
+        def d2(self, t):
+            return -3e3 * np.sin(3e3 * t)
+
+    problem, w = gaussian()
+    own = GaussianHalfspace(problem.u, problem.S, Waves())
+    with pytest.raises(ValueError, match="the loss varies too fast to be integrated"):
+        own.value(100 * w)
+
+
 def test_a_loss_that_also_falls_may_have_critical_points_off_the_line():
     class Dip:
         def value(self, t):
@@ -226,7 +244,7 @@ def test_a_w_of_length_0_has_a_value_and_a_gradient():
     problem, _ = gaussian()
     assert problem.value(np.zeros(5)) == pytest.approx(np.log(2), rel=1e-14)
     np.testing.assert_allclose(problem.gradient(np.zeros(5)), problem.u / 2, rtol=1e-14)
-    with pytest.raises(ValueError, match=r"\|w\|_S is 0"):
+    with refused(ValueError, "|w|_S", 0):
         problem.rho(np.zeros(5))
 
 
@@ -255,35 +273,55 @@ def test_the_moments_may_change_afterwards():
 
 U, S = np.array([0.6, 0.0]), np.eye(2)
 BAD = [
-    (U[:, None], S, ValueError, r"u has shape \(2, 1\) and S \(2, 2\): give \(d,\)"),
-    (U, S[:1], ValueError, r"S \(1, 2\)"),
-    (U[:0], S[:0, :0], ValueError, "d at least 1"),
-    (0 * U, S, ValueError, "u is 0: no direction is better"),
+    (
+        U[:, None],
+        S,
+        ValueError,
+        ("u", "(2, 1) and S (2, 2)", "(d,) and (d, d), d at least 1"),
+    ),
+    (U, S[:1], ValueError, ("u", "(2,) and S (1, 2)", "(d,) and (d, d), d at least 1")),
+    (
+        U[:0],
+        S[:0, :0],
+        ValueError,
+        ("u", "(0,) and S (0, 0)", "(d,) and (d, d), d at least 1"),
+    ),
+    (0 * U, S, ValueError, ("u", 0, "no direction better")),
     (
         U,
         np.diag([1.0, -1.0]),
         ValueError,
-        "S has the eigenvalue -1 beside 1: give a pos",
+        ("S", "the eigenvalue -1 beside 1", "positive definite S"),
     ),
-    (U, np.diag([1.0, 0.0]), ValueError, "S has the eigenvalue 0 beside 1"),
-    (U, np.array([[1.0, 0.5], [0.4, 1.0]]), ValueError, "S is not symmetric"),
-    (U / 0.6, S, ValueError, r"u\.S\^-1 u is 1, not below 1: no Gaussian"),
-    (2 * U, S, ValueError, r"u\.S\^-1 u is 1\.44, not below 1"),
-    (U * np.nan, S, ValueError, "u has values that are not finite"),
-    (U, S + np.diag([np.inf, 0]), ValueError, "S has values that are not finite"),
-    (U.astype(int), S, TypeError, "u has dtype int64"),
-    (U, S.astype(object), TypeError, "S has dtype object"),
-    (U.tolist(), S, TypeError, "u is a list"),
-    (U, None, TypeError, "S is"),
-    (torch.tensor(U), S, TypeError, "u is a torch tensor but S is a NumPy array"),
+    (
+        U,
+        np.diag([1.0, 0.0]),
+        ValueError,
+        ("S", "the eigenvalue 0 beside 1", "positive definite S"),
+    ),
+    (U, np.array([[1.0, 0.5], [0.4, 1.0]]), ValueError, ("S", "not symmetric")),
+    (U / 0.6, S, ValueError, ("u.S^-1 u", "1, not below 1", "no Gaussian - no")),
+    (2 * U, S, ValueError, ("u.S^-1 u", "1.44, not below 1")),
+    (U * np.nan, S, ValueError, ("u", "not finite")),
+    (U, S + np.diag([np.inf, 0]), ValueError, ("S", "not finite")),
+    (U.astype(int), S, TypeError, ("u", "int64", "real floating dtype")),
+    (U, S.astype(object), TypeError, ("S", "object", "real floating dtype")),
+    (U.tolist(), S, TypeError, ("u", "list", "NumPy array, torch tensor")),
+    (U, None, TypeError, ("S", "NoneType", "NumPy array, torch tensor")),
+    (
+        torch.tensor(U),
+        S,
+        TypeError,
+        ("u", "torch tensor, S NumPy array", "one library"),
+    ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("u", "S", "error", "says"), BAD, ids=[case[3] for case in BAD]
+    ("u", "S", "error", "says"), BAD, ids=[str(case[3]) for case in BAD]
 )
 def test_bad_moments_are_named(u, S, error, says):
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         GaussianHalfspace(u, S)
 
 
@@ -291,12 +329,16 @@ def test_bad_moments_are_named(u, S, error, says):
     "method", ["value", "gradient", "norm", "rho", "c1", "c2", "ray"]
 )
 @pytest.mark.parametrize(
-    ("w", "error"),
-    [(np.ones((5, 1)), ValueError), (np.ones(4), ValueError), ([1.0] * 5, TypeError)],
+    ("w", "error", "given"),
+    [
+        (np.ones((5, 1)), ValueError, (5, 1)),
+        (np.ones(4), ValueError, (4,)),
+        ([1.0] * 5, TypeError, list),
+    ],
     ids=["column", "short", "list"],
 )
-def test_a_w_that_does_not_fit_is_named(method, w, error):
-    with pytest.raises(error, match=r"^w "):
+def test_a_w_that_does_not_fit_is_named(method, w, error, given):
+    with refused(error, "w", given):
         getattr(gaussian()[0], method)(w)
 
 

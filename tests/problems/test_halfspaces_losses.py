@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from halfspace_problems import slope_of
+from refusals import refused
 
 from bnlib import losses
 from bnlib.halfspaces import FiniteHalfspace
@@ -127,7 +128,7 @@ def test_an_object_with_the_three_methods_is_a_loss(kind):
 
 
 def test_without_zeta_it_has_no_standard_step():
-    with pytest.raises(ValueError, match="does not say zeta"):
+    with refused(ValueError, "loss", "not zeta", "attribute"):
         _ = FiniteHalfspace(Z, Square()).gradient_lipschitz
 
 
@@ -137,22 +138,54 @@ def test_without_zeta_it_has_no_standard_step():
         (
             "hinge",
             ValueError,
-            "loss is 'hinge': give one of logistic, sigm",
+            (
+                "loss",
+                "'hinge'",
+                "logistic, sigmoid, shifted_sigmoid",
+            ),
         ),
-        (None, TypeError, "loss is None, without value, d1, d2"),
-        (3, TypeError, "loss is 3, without value"),
-        (Square, TypeError, "without value, d1, d2"),
-        (NoCurvature(), TypeError, "without d2"),
-        (WrongSlope(), ValueError, r"loss\.d1 is not the derivative of loss\.value"),
-        (WrongCurvature(), ValueError, r"loss\.d2 is not the derivative of loss\.d1"),
-        (Constant(), ValueError, r"loss\.d2 does not act elementwise"),
+        (
+            None,
+            TypeError,
+            (
+                "loss",
+                "None, without value, d1, d2",
+                "object with methods value, d1 and d2",
+            ),
+        ),
+        (
+            3,
+            TypeError,
+            (
+                "loss",
+                "3, without value, d1, d2",
+                "object with methods value, d1 and d2",
+            ),
+        ),
+        (
+            Square,
+            TypeError,
+            (
+                "loss",
+                "Square without value d1 d2",
+                "object with methods value, d1 and d2",
+            ),
+        ),
+        (
+            NoCurvature(),
+            TypeError,
+            ("loss", "without d2", "object with methods value, d1 and d2"),
+        ),
+        (WrongSlope(), ValueError, ("loss.d1", "not the derivative of loss.value")),
+        (WrongCurvature(), ValueError, ("loss.d2", "not the derivative of loss.d1")),
+        (Constant(), ValueError, ("loss.d2", "not elementwise")),
     ],
 )
 def test_what_is_no_loss_is_named(loss, error, says):
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         FiniteHalfspace(Z, loss)
 
 
 def test_the_interface_has_no_loss_of_its_own():
-    with pytest.raises(TypeError, match="abstract"):
+    with refused(TypeError, "Loss", "abstract"):
         losses.Loss()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from common import KINDS, regression
+from refusals import refused
 
 from bnlib.decoupling import LeastSquares
 from bnlib.optim import Trace, gradient_descent
@@ -205,29 +206,35 @@ def test_any_object_with_the_problems_methods_will_do():
 
 
 BAD = [
-    ({"w0": np.ones(2)}, ValueError, r"w0 has shape \(2,\): the problem takes \(3,\)"),
-    ({"w0": np.ones((3, 1))}, ValueError, r"w0 has shape \(3, 1\)"),
-    ({"w0": np.array([1, np.nan, 1])}, ValueError, "w0 has values that are not finite"),
-    ({"w0": np.ones(3, int)}, TypeError, "w0 has dtype int64"),
-    ({"w0": [1.0, 1.0, 1.0]}, TypeError, "w0 is a list"),
-    ({"w0": None}, TypeError, "w0 is"),
-    ({"w0": torch.ones(3)}, TypeError, "w0 is a torch tensor but S is a NumPy array"),
-    ({"steps": -1}, ValueError, "steps is -1: give an integer of at least 0"),
-    ({"steps": 2.0}, TypeError, r"steps is 2\.0: give an integer"),
-    ({"steps": True}, TypeError, "steps is True"),
-    ({"lr": 0}, ValueError, "lr is 0: give a number above 0"),
-    ({"lr": -0.1}, ValueError, r"lr is -0\.1"),
-    ({"lr": float("nan")}, ValueError, "lr is nan"),
-    ({"lr": float("inf")}, ValueError, "lr is inf"),
-    ({"lr": "0.1"}, TypeError, "lr is '0"),
-    ({"tol": -1e-9}, ValueError, "tol is -1e-09: give a finite number of at least 0"),
-    ({"tol": None}, TypeError, "tol is None"),
-    ({"callback": 3}, TypeError, "callback is 3"),
+    ({"w0": np.ones(2)}, ValueError, ("w0", (2,), "(3,)")),
+    ({"w0": np.ones((3, 1))}, ValueError, ("w0", (3, 1), "(3,)")),
+    ({"w0": np.array([1, np.nan, 1])}, ValueError, ("w0", "not finite")),
+    ({"w0": np.ones(3, int)}, TypeError, ("w0", "int64", "real floating dtype")),
+    ({"w0": [1.0, 1.0, 1.0]}, TypeError, ("w0", "list", "NumPy array, torch tensor")),
+    ({"w0": None}, TypeError, ("w0", "NoneType", "NumPy array, torch tensor")),
+    (
+        {"w0": torch.ones(3)},
+        TypeError,
+        ("w0", "torch tensor, S NumPy array", "one library"),
+    ),
+    ({"steps": -1}, ValueError, ("steps", -1, "integer of at least 0")),
+    ({"steps": 2.0}, TypeError, ("steps", 2.0, "integer")),
+    ({"steps": True}, TypeError, ("steps", True, "integer")),
+    ({"lr": 0}, ValueError, ("lr", 0, "number above 0")),
+    ({"lr": -0.1}, ValueError, ("lr", -0.1, "finite, above 0")),
+    ({"lr": float("nan")}, ValueError, ("lr", "nan", "finite, above 0")),
+    ({"lr": float("inf")}, ValueError, ("lr", "inf", "finite, above 0")),
+    ({"lr": "0.1"}, TypeError, ("lr", "'0.1'", "number")),
+    ({"tol": -1e-9}, ValueError, ("tol", -1e-09, "finite, at least 0")),
+    ({"tol": None}, TypeError, ("tol", None, "number")),
+    ({"callback": 3}, TypeError, ("callback", 3, "function")),
 ]
 
 
-@pytest.mark.parametrize(("changed", "error", "says"), BAD, ids=[bad[2] for bad in BAD])
+@pytest.mark.parametrize(
+    ("changed", "error", "says"), BAD, ids=[str(bad[2]) for bad in BAD]
+)
 def test_bad_input_is_named(changed, error, says):
     problem, w0 = problem_and_start()
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         gradient_descent(problem, **{"w0": w0, "steps": 3, **changed})

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 from bnlib import approximation
 from bnlib.approximation import Cosine, Interpolant, Tree, _interpolation, interpolate
@@ -187,29 +188,33 @@ def test_a_slope_is_that_of_the_line_through_the_logarithms():
 # What is refused.
 
 
-def refused(message, function, *arguments, error=ValueError, **options):
-    with pytest.raises(error, match=message):
+def refuses(message, function, *arguments, error=ValueError, **options):
+    with refused(error, *message):
         function(*arguments, **options)
 
 
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        ([[0.0, 1.1]], ValueError, r"x holds 1.1: give numbers in \[-1, 1\]"),
-        ([[0.0, np.nan]], ValueError, "x holds nan"),
-        ([[0.0, -np.inf]], ValueError, "x holds -inf"),
-        ([0.0, 0.5], ValueError, r"shape \(2,\): give \(m, 2\)"),
-        ([[0.0, 0.5, 0.5]], ValueError, r"shape \(1, 3\): give \(m, 2\)"),
-        ([[0.0, 1j]], TypeError, "real numbers"),
-        ([["a", "b"]], TypeError, "real numbers"),
-        (np.ma.zeros((1, 2)), TypeError, "mask would be lost"),
+        ([[0.0, 1.1]], ValueError, ("x", 1.1, "numbers in [-1, 1]")),
+        ([[0.0, np.nan]], ValueError, ("x", "nan", "numbers in [-1, 1]")),
+        ([[0.0, -np.inf]], ValueError, ("x", "-inf", "numbers in [-1, 1]")),
+        ([0.0, 0.5], ValueError, ("x", (2,), "(m, 2)")),
+        ([[0.0, 0.5, 0.5]], ValueError, ("x", (1, 3), "(m, 2)")),
+        ([[0.0, 1j]], TypeError, ("x", "complex128", "real numbers")),
+        ([["a", "b"]], TypeError, ("x", "U1", "real numbers")),
+        (
+            np.ma.zeros((1, 2)),
+            TypeError,
+            ("x", "MaskedArray, whose mask would be lost", "array"),
+        ),
     ],
 )
 def test_points_outside_the_cube_or_of_another_shape_are_refused(x, error, message):
     tree = Tree([[Cosine(1.0, [1.0, 1.0], 0.0)]])
     table = interpolate(tree, 2, 2)
     for function in (tree, table, tree.nodes[0]):
-        refused(message, function, x, error=error)
+        refuses(message, function, x, error=error)
 
 
 def test_a_tensor_that_requires_a_gradient_is_taken_without_it():
@@ -224,45 +229,70 @@ def test_no_points_give_no_values():
 def test_a_node_that_leaves_the_cube_is_noticed():
     steep = Cosine(2.0, [0.0, 0.0], 0.0)
     tree = Tree([[steep, steep], [steep]])
-    refused("x holds 2.0", tree, cube(4))
+    refuses(("x", 2.0, "numbers in [-1, 1]"), tree, cube(4))
 
 
 @pytest.mark.parametrize(
     ("levels", "error", "message"),
     [
-        ([], ValueError, r"levels have \[\] nodes"),
-        ([[abs, abs]], ValueError, r"have \[2\] nodes: with arity 2 give \[1\]"),
-        ([[abs], [abs]], ValueError, r"\[1, 1\] nodes: with arity 2 give \[2, 1\]"),
-        ([[3]], TypeError, "not callable"),
-        (None, TypeError, "levels is None: give a list of lists"),
-        ([abs], TypeError, "give a list of lists"),
+        ([], ValueError, ("levels", "[] nodes", "[1]")),
+        ([[abs, abs]], ValueError, ("levels", "[2] nodes", "arity 2, [1]")),
+        ([[abs], [abs]], ValueError, ("levels", "[1, 1] nodes", "arity 2, [2, 1]")),
+        ([[3]], TypeError, ("a node", "not callable", "functions")),
+        (None, TypeError, ("levels", None, "list of lists")),
+        ([abs], TypeError, ("levels", "[<built-in function abs>]", "list of lists")),
     ],
 )
 def test_levels_that_make_no_tree_are_refused(levels, error, message):
-    refused(message, Tree, levels, error=error)
+    refuses(message, Tree, levels, error=error)
 
 
 def test_what_is_no_tree_is_not_interpolated():
-    refused("give a Tree", approximation.interpolate_tree, abs, 3, error=TypeError)
+    refuses(
+        ("tree", "builtin_function_or_method", "Tree"),
+        approximation.interpolate_tree,
+        abs,
+        3,
+        error=TypeError,
+    )
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.zeros((3, 4)), r"shape \(3, 4\)"),
-        (np.zeros(1), r"shape \(1,\)"),
-        (np.float64(1.0), r"shape \(\)"),
-        (np.array([0.0, np.nan]), "not all finite"),
+        (np.zeros((3, 4)), ("values", (3, 4), "k + 1, k >= 1")),
+        (np.zeros(1), ("values", (1,), "k + 1, k >= 1")),
+        (np.float64(1.0), ("values", (), "k + 1, k >= 1")),
+        (np.array([0.0, np.nan]), ("values", "not all finite", "finite numbers")),
     ],
 )
 def test_tables_that_are_no_cube_of_finite_numbers_are_refused(values, message):
-    refused(message, Interpolant, values)
+    refuses(message, Interpolant, values)
 
 
 def test_a_function_must_give_one_finite_number_a_point():
-    refused(r"returns shape \(9, 2\)", interpolate, lambda x: x, 2, 2)
-    refused("complex", interpolate, lambda x: x[:, 0] * 1j, 2, 2, error=TypeError)
-    refused("not all finite", interpolate, lambda x: x[:, 0] * np.nan, 2, 3)
+    refuses(
+        ("function", (9, 2), "one number a point, (9,)"),
+        interpolate,
+        lambda x: x,
+        2,
+        2,
+    )
+    refuses(
+        ("values", "complex", "real numbers"),
+        interpolate,
+        lambda x: x[:, 0] * 1j,
+        2,
+        2,
+        error=TypeError,
+    )
+    refuses(
+        ("values", "not all finite", "finite numbers"),
+        interpolate,
+        lambda x: x[:, 0] * np.nan,
+        2,
+        3,
+    )
 
 
 def test_a_grid_that_is_too_large_is_refused_before_the_function_is_called(monkeypatch):
@@ -270,54 +300,96 @@ def test_a_grid_that_is_too_large_is_refused_before_the_function_is_called(monke
         raise AssertionError
 
     monkeypatch.setattr(_interpolation, "MOST_VALUES", 100)
-    refused(r"11\^2 values: give fewer, up to 100", interpolate, never, 2, 10)
+    refuses(
+        (
+            "a grid of 10 cells an axis in 2 variables",
+            "11^2 values",
+            "fewer, up to 100",
+        ),
+        interpolate,
+        never,
+        2,
+        10,
+    )
     assert interpolate(lambda x: x[:, 0], 2, 9).num_parameters == 100
 
 
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        ("interpolate", (abs, 0, 3), "arity is 0"),
-        ("interpolate", (abs, 2, 0), "cells is 0"),
-        ("interpolation_bound", ([1.0, -1.0], 3), "of at least 0"),
-        ("interpolation_bound", ([np.nan], 3), "finite"),
-        ("interpolation_bound", ([], 3), r"shape \(0,\): give a vector"),
-        ("propagation_bound", (-1.0, 0.5, 2), "error is -1"),
-        ("propagation_bound", (1.0, np.inf, 2), "factor is inf"),
-        ("propagation_bound", (1.0, 0.5, 0), "depth is 0"),
-        ("shallow_parameters", (0, 2), "units is 0"),
-        ("tree_parameters", (1, 6), "inputs is 6: give a power of the arity, 2"),
-        ("tree_parameters", (1, 1), "inputs is 1"),
-        ("polynomial_units", (-1, 2), "degree is -1"),
-        ("necklaces", (0, 2), "length is 0"),
-        ("fit_slope", ([1.0], [1.0]), "length of at least 2"),
-        ("fit_slope", ([1.0, 2.0], [1.0]), r"errors \(1,\)"),
-        ("fit_slope", ([1.0, 2.0], [1.0, 0.0]), "errors are"),
-        ("fit_slope", ([1.0, np.nan], [1.0, 1.0]), "sizes are"),
-        ("fit_slope", ([2.0, 2.0], [1.0, 3.0]), "a slope needs two sizes"),
-        ("draw_tree", (RNG(0), 0), "depth is 0"),
-        ("draw_wave", (RNG(0), 0), "arity is 0"),
+        ("interpolate", (abs, 0, 3), ("arity", 0, "integer of at least 1")),
+        ("interpolate", (abs, 2, 0), ("cells", 0, "integer of at least 1")),
+        (
+            "interpolation_bound",
+            ([1.0, -1.0], 3),
+            ("curvatures", "[ 1. -1.]", "finite numbers of at least 0"),
+        ),
+        (
+            "interpolation_bound",
+            ([np.nan], 3),
+            ("curvatures", "[nan]", "finite numbers of at least 0"),
+        ),
+        ("interpolation_bound", ([], 3), ("curvatures", (0,), "vector")),
+        ("propagation_bound", (-1.0, 0.5, 2), ("error", -1.0, "finite, at least 0")),
+        (
+            "propagation_bound",
+            (1.0, np.inf, 2),
+            ("factor", "inf", "finite, at least 0"),
+        ),
+        ("propagation_bound", (1.0, 0.5, 0), ("depth", 0, "integer of at least 1")),
+        ("shallow_parameters", (0, 2), ("units", 0, "integer of at least 1")),
+        ("tree_parameters", (1, 6), ("inputs", 6, "power of the arity, 2")),
+        ("tree_parameters", (1, 1), ("inputs", 1, "integer of at least 2")),
+        ("polynomial_units", (-1, 2), ("degree", -1, "integer of at least 0")),
+        ("necklaces", (0, 2), ("length", 0, "integer of at least 1")),
+        (
+            "fit_slope",
+            ([1.0], [1.0]),
+            ("sizes errors", "(1,) (1,)", "one length of at least 2"),
+        ),
+        (
+            "fit_slope",
+            ([1.0, 2.0], [1.0]),
+            ("sizes errors", "(2,) (1,)", "one length of at least 2"),
+        ),
+        (
+            "fit_slope",
+            ([1.0, 2.0], [1.0, 0.0]),
+            ("errors", "[1. 0.]", "finite, above 0"),
+        ),
+        (
+            "fit_slope",
+            ([1.0, np.nan], [1.0, 1.0]),
+            ("sizes", "[ 1. nan]", "finite, above 0"),
+        ),
+        (
+            "fit_slope",
+            ([2.0, 2.0], [1.0, 3.0]),
+            ("sizes", "all 2.0", "slope needs two"),
+        ),
+        ("draw_tree", (RNG(0), 0), ("depth", 0, "integer of at least 1")),
+        ("draw_wave", (RNG(0), 0), ("arity", 0, "integer of at least 1")),
     ],
 )
 def test_numbers_out_of_range_are_named(function, arguments, message):
-    refused(message, getattr(approximation, function), *arguments)
+    refuses(message, getattr(approximation, function), *arguments)
 
 
 @pytest.mark.parametrize(
     ("function", "options", "message"),
     [
-        ("draw_wave", {"frequency": 0.0}, "frequency is 0"),
-        ("draw_constituent", {"norm": -1.0}, "norm is -1"),
-        ("draw_constituent", {"order": -1}, "order is -1"),
+        ("draw_wave", {"frequency": 0.0}, ("frequency", 0, "number above 0")),
+        ("draw_constituent", {"norm": -1.0}, ("norm", -1.0, "finite, above 0")),
+        ("draw_constituent", {"order": -1}, ("order", -1, "integer of at least 0")),
     ],
 )
 def test_draws_with_impossible_sizes_are_refused(function, options, message):
-    refused(message, getattr(approximation, function), RNG(0), **options)
+    refuses(message, getattr(approximation, function), RNG(0), **options)
 
 
 def test_a_cosine_takes_finite_numbers_and_a_vector():
-    refused("amplitude is nan", Cosine, np.nan, [1.0], 0.0)
-    refused("phase is 'a'", Cosine, 1.0, [1.0], "a", error=TypeError)
-    refused("give a vector", Cosine, 1.0, [[1.0]], 0.0)
-    refused("give a vector", Cosine, 1.0, [], 0.0)
-    refused("give finite numbers", Cosine, 1.0, [np.inf], 0.0)
+    refuses(("amplitude", "nan", "finite"), Cosine, np.nan, [1.0], 0.0)
+    refuses(("phase", "'a'", "number"), Cosine, 1.0, [1.0], "a", error=TypeError)
+    refuses(("frequencies", "[[1.0]]", "vector"), Cosine, 1.0, [[1.0]], 0.0)
+    refuses(("frequencies", "[]", "vector"), Cosine, 1.0, [], 0.0)
+    refuses(("frequencies", "[inf]", "finite numbers"), Cosine, 1.0, [np.inf], 0.0)

@@ -9,8 +9,8 @@ from common import assert_unchanged, randn, snapshot
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from bnlib import networks, smoothness
-from bnlib.networks import _layers
+from bnlib import smoothness
+from bnlib.smoothness import _linear_layers
 
 WIDTHS = (4, 5, 3, 2)
 X, Y = randn(12, WIDTHS[0], seed=1), torch.arange(12) % 2
@@ -94,7 +94,7 @@ def jacobian(network, layer, kind):
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_a_block_is_the_difference_quotient_of_the_gradient(first, second, batch_norm):
     made = network(batch_norm)
-    found = networks.hessian_block(made, loss, first, second)
+    found = smoothness.hessian_block(made, loss, first, second)
     expected = by_differences(made, first, second)
     assert abs(expected).max() > 1e-3
     np.testing.assert_allclose(found, expected, atol=1e-8)
@@ -112,7 +112,7 @@ def test_blocks_are_those_of_the_whole_hessian(batch_norm):
         rows, columns = (
             slice(ends[at[k]] - sizes[at[k]], ends[at[k]]) for k in (first, second)
         )
-        found = networks.hessian_block(made, loss, first, second)
+        found = smoothness.hessian_block(made, loss, first, second)
         np.testing.assert_allclose(found, whole[rows, columns], atol=1e-13)
 
 
@@ -120,8 +120,8 @@ def test_blocks_are_those_of_the_whole_hessian(batch_norm):
 @pytest.mark.parametrize(("first", "second"), [(0, 1), (0, 2), (2, 1)])
 def test_a_block_of_directions_is_projected_on_both_sides(first, second, kind):
     made = network()
-    plain = networks.hessian_block(made, loss, first, second)
-    found = networks.hessian_block(made, loss, first, second, coordinates=kind)
+    plain = smoothness.hessian_block(made, loss, first, second)
+    found = smoothness.hessian_block(made, loss, first, second, coordinates=kind)
     left, right = (jacobian(made, k, kind) for k in (first, second))
     np.testing.assert_allclose(found, left.T @ plain @ right, atol=1e-13)
     assert not np.allclose(found, plain, rtol=0.1)
@@ -143,19 +143,19 @@ def test_the_block_of_a_layers_own_directions_has_the_curvature_of_the_sphere():
     start, step = (w / lengths).flatten(), 1e-5
     units = step * torch.eye(len(start), dtype=torch.float64)
     rows = [(gradient(start + u) - gradient(start - u)) / (2 * step) for u in units]
-    found = networks.hessian_block(made, loss, 1, 1, coordinates="directions")
+    found = smoothness.hessian_block(made, loss, 1, 1, coordinates="directions")
     np.testing.assert_allclose(found, torch.stack(rows), atol=1e-8)
 
 
 def test_directions_under_batch_norm_are_the_weights_at_length_one():
     made = network(batch_norm=True)
-    found = networks.hessian_block(made, loss, 0, 1, coordinates="bn_directions")
+    found = smoothness.hessian_block(made, loss, 0, 1, coordinates="bn_directions")
     # A row's scale makes no difference to a network with BN: set every one to 1.
     with torch.no_grad():
         for layer in (0, 1):
             x, weight = torch.tensor(inputs_of(made, layer)), linear(made)[layer].weight
             weight /= (x @ weight.T).std(dim=0, correction=0)[:, None]
-    expected = networks.hessian_block(made, loss, 0, 1)
+    expected = smoothness.hessian_block(made, loss, 0, 1)
     assert abs(expected).max() > 1e-2
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
@@ -163,29 +163,30 @@ def test_directions_under_batch_norm_are_the_weights_at_length_one():
 @pytest.mark.parametrize("kind", KINDS[1:])
 def test_lengths_of_directions_make_no_difference_to_their_block(kind):
     made = network(batch_norm=True)
-    before = networks.block_norms(made, loss, 0, [1], coordinates=kind)
+    before = smoothness.block_norms(made, loss, 0, [1], coordinates=kind)
     with torch.no_grad():
         linear(made)[0].weight.mul_(7.0)
-    after = networks.block_norms(made, loss, 0, [1], coordinates=kind)
+    after = smoothness.block_norms(made, loss, 0, [1], coordinates=kind)
     np.testing.assert_allclose(after, before, rtol=1e-7)
-    assert networks.block_norms(made, loss, 0, [1]) < before
+    assert smoothness.block_norms(made, loss, 0, [1]) < before
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_norms_are_the_frobenius_norms_of_the_blocks(kind):
     made = network()
-    found = networks.block_norms(made, loss, 1, [2, 0, 1], coordinates=kind)
+    found = smoothness.block_norms(made, loss, 1, [2, 0, 1], coordinates=kind)
     for norm, other in zip(found, [2, 0, 1]):
-        block = networks.hessian_block(made, loss, 1, other, coordinates=kind)
+        block = smoothness.hessian_block(made, loss, 1, other, coordinates=kind)
         assert norm == pytest.approx(np.linalg.norm(block), rel=1e-12)
 
 
 def test_the_others_are_the_later_layers_if_none_are_named():
     made = network()
     np.testing.assert_array_equal(
-        networks.block_norms(made, loss, 0), networks.block_norms(made, loss, 0, [1, 2])
+        smoothness.block_norms(made, loss, 0),
+        smoothness.block_norms(made, loss, 0, [1, 2]),
     )
-    assert networks.estimate_block_norms(made, loss, 0, samples=2).layers == [1, 2]
+    assert smoothness.estimate_block_norms(made, loss, 0, samples=2).layers == [1, 2]
 
 
 # By random signs.
@@ -203,18 +204,18 @@ def test_all_signs_together_give_the_squared_norm_exactly(kind, monkeypatch):
 
     monkeypatch.setattr(np.random, "default_rng", lambda seed: Every())
     arguments = (made, lambda n: cross_entropy(n(x), y), 0)
-    found = networks.estimate_block_norms(*arguments, coordinates=kind, samples=16)
-    exact = networks.block_norms(*arguments, coordinates=kind)
+    found = smoothness.estimate_block_norms(*arguments, coordinates=kind, samples=16)
+    exact = smoothness.block_norms(*arguments, coordinates=kind)
     np.testing.assert_allclose(found.norms, exact, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_estimate_is_right_within_its_standard_error(kind):
     made = network()
-    exact = networks.block_norms(made, loss, 1, [0, 2], coordinates=kind)
+    exact = smoothness.block_norms(made, loss, 1, [0, 2], coordinates=kind)
     scores = []
     for seed in range(60):
-        found = networks.estimate_block_norms(
+        found = smoothness.estimate_block_norms(
             made, loss, 1, [0, 2], coordinates=kind, samples=40, seed=seed
         )
         scores.append((found.squares - exact**2) / found.errors)
@@ -225,11 +226,11 @@ def test_an_estimate_is_right_within_its_standard_error(kind):
 
 
 def test_the_error_of_a_norm_is_half_that_of_its_square_over_it():
-    found = networks.estimate_block_norms(network(), loss, 0, samples=5)
+    found = smoothness.estimate_block_norms(network(), loss, 0, samples=5)
     np.testing.assert_allclose(found.norms**2, found.squares)
     np.testing.assert_allclose(found.norm_errors * 2 * found.norms, found.errors)
     layers = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    none = networks.estimate_block_norms(
+    none = smoothness.estimate_block_norms(
         layers, lambda n: n[0].weight.square().sum(), 0, samples=2
     )
     assert (none.norms.tolist(), none.norm_errors.tolist()) == ([0.0], [0.0])
@@ -237,7 +238,9 @@ def test_the_error_of_a_norm_is_half_that_of_its_square_over_it():
 
 def test_the_same_seed_draws_the_same_signs_and_another_others():
     first, again, other = (
-        networks.estimate_block_norms(network(), loss, 0, samples=3, seed=seed).squares
+        smoothness.estimate_block_norms(
+            network(), loss, 0, samples=3, seed=seed
+        ).squares
         for seed in (4, 4, 5)
     )
     np.testing.assert_array_equal(first, again)
@@ -252,10 +255,12 @@ def test_single_precision_is_estimated_as_well():
 
     for kind in KINDS:
         options = {"coordinates": kind}
-        exact = networks.block_norms(network(), loss, 0, **options)
-        norms = networks.block_norms(made, single, 0, **options)
+        exact = smoothness.block_norms(network(), loss, 0, **options)
+        norms = smoothness.block_norms(made, single, 0, **options)
         np.testing.assert_allclose(norms, exact, rtol=1e-4)
-        estimate = networks.estimate_block_norms(made, single, 0, samples=3, **options)
+        estimate = smoothness.estimate_block_norms(
+            made, single, 0, samples=3, **options
+        )
         assert estimate.squares.dtype == np.float64
 
 
@@ -263,7 +268,7 @@ def test_single_precision_is_estimated_as_well():
 def test_lengths_of_single_precision_do_not_leave_its_range(scale):
     weight = torch.tensor([[3.0, 4.0], [1.0, 0.0]]) * scale
     for metric, lengths in ((None, [5, 1]), (4 * torch.eye(2).double(), [10, 2])):
-        direction = _layers._Direction("0", weight, metric)
+        direction = _linear_layers._Direction("0", weight, metric)
         np.testing.assert_allclose(direction.lengths[:, 0] / scale, lengths, rtol=1e-6)
         v = direction.right_inverse(weight)
         torch.testing.assert_close(v[0], torch.tensor([3.0, 4.0]) / lengths[0])
@@ -278,11 +283,11 @@ def test_inputs_of_any_shape_are_rows_of_the_covariance(shape):
     def in_two_calls(network):
         return (network(X[:5]).square().sum() + network(X[5:]).square().sum()) / 24
 
-    expected = networks.block_norms(
+    expected = smoothness.block_norms(
         network(), lambda n: n(X).square().mean(), 0, coordinates="bn_directions"
     )
     for each in (shaped, in_two_calls):
-        found = networks.block_norms(network(), each, 0, coordinates="bn_directions")
+        found = smoothness.block_norms(network(), each, 0, coordinates="bn_directions")
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -292,10 +297,10 @@ def test_inputs_of_any_shape_are_rows_of_the_covariance(shape):
 def test_second_derivatives_of_tensors_are_those_of_the_formula():
     a, b = randn(2, 3, seed=3).requires_grad_(), randn(4, seed=4).requires_grad_()
     value = (a.sum() ** 2 * b.exp()).sum()
-    found = networks.second_derivatives(value, a, b)
+    found = smoothness.second_derivatives(value, a, b)
     expected = (2 * a.sum() * b.exp()).detach().expand(6, 4)
     torch.testing.assert_close(found, expected)
-    own = networks.second_derivatives(value, a, a)
+    own = smoothness.second_derivatives(value, a, a)
     torch.testing.assert_close(own, (2 * b.exp().sum()).detach().expand(6, 6))
 
 
@@ -305,20 +310,20 @@ def test_second_derivatives_by_what_a_value_is_computed_from_need_no_leaf():
     g = torch.ones((), dtype=torch.float64, requires_grad=True)
     value = g**2 * w.square().sum() / 2
     torch.testing.assert_close(
-        networks.second_derivatives(value, w, g), 2 * w.detach()[:, None]
+        smoothness.second_derivatives(value, w, g), 2 * w.detach()[:, None]
     )
     # |w| is 2 whatever v is.
-    zero = networks.second_derivatives(value, v, g)
+    zero = smoothness.second_derivatives(value, v, g)
     torch.testing.assert_close(zero, torch.zeros(3, 1, dtype=torch.float64))
 
 
 def test_what_does_not_depend_on_both_has_second_derivatives_of_zero():
     a, b = (torch.ones(2, requires_grad=True) for _ in range(2))
     for value in (a.sum() + b.square().sum(), a.sum(), b.square().sum()):
-        assert networks.second_derivatives(value, a, b).tolist() == [[0, 0], [0, 0]]
+        assert smoothness.second_derivatives(value, a, b).tolist() == [[0, 0], [0, 0]]
     empty = torch.ones(0, requires_grad=True)
-    assert networks.second_derivatives(a.sum(), empty, a).shape == (0, 2)
-    assert networks.second_derivatives(a.sum(), a, empty).shape == (2, 0)
+    assert smoothness.second_derivatives(a.sum(), empty, a).shape == (0, 2)
+    assert smoothness.second_derivatives(a.sum(), a, empty).shape == (2, 0)
 
 
 # What is left as it was.
@@ -330,8 +335,8 @@ def test_blocks_leave_the_network_as_it_was(kind):
     made[0].weight.requires_grad_(False)
     made[0].bias.grad = torch.ones_like(made[0].bias)
     before, names = snapshot(made), [n for n, _ in made.named_modules()]
-    networks.block_norms(made, loss, 0, coordinates=kind)
-    networks.estimate_block_norms(made, loss, 0, samples=2, coordinates=kind)
+    smoothness.block_norms(made, loss, 0, coordinates=kind)
+    smoothness.estimate_block_norms(made, loss, 0, samples=2, coordinates=kind)
     assert_unchanged(made, before)
     assert [n for n, _ in made.named_modules()] == names
     needs = [p.requires_grad for p in made.parameters()]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refused
 from torch import nn
 from torch.nn.utils import prune
 
@@ -36,9 +37,8 @@ class Standardised(nn.Conv2d):
     ids=lambda layer: type(layer).__name__,
 )
 def test_what_cannot_be_folded_is_named_with_what_can(layer):
-    name = type(layer).__name__
-    says = rf"layer is a .*\.{name}, which cannot .*Linear, Conv1d, .*ConvTranspose3d"
-    with pytest.raises(TypeError, match=says):
+    says = ("layer", type(layer), "Linear, Conv1d, Conv2d, ConvTranspose3d")
+    with refused(TypeError, *says):
         fold(layer, nn.BatchNorm2d(4).eval())
 
 
@@ -58,8 +58,8 @@ def test_what_cannot_be_folded_is_named_with_what_can(layer):
 )
 def test_what_is_not_the_batch_norm_of_the_layers_output_is_named(bn):
     bn = bn.eval() if bn is not None else None
-    says = rf"bn is a .*\.{type(bn).__name__}: after a Conv2d give a BatchNorm2d"
-    with pytest.raises(TypeError, match=says):
+    says = ("bn", type(bn), "after a Conv2d, BatchNorm2d")
+    with refused(TypeError, *says):
         fold(nn.Conv2d(3, 4, 3), bn)
 
 
@@ -68,21 +68,19 @@ def test_a_norm_with_another_forward_is_refused():
         def forward(self, input):
             return super().forward(input).clamp(-1, 1)
 
-    with pytest.raises(
-        TypeError, match=r"bn is a .*Clipped: .* forward not overridden"
-    ):
+    with refused(TypeError, "bn", "Clipped", "forward not overridden"):
         fold(nn.Linear(3, 4), Clipped(4).eval())
 
 
 @pytest.mark.parametrize("package", [nn, bnlib.nn], ids=["torch", "bnlib"])
 def test_training_mode_is_refused_and_the_cure_named(package):
-    with pytest.raises(ValueError, match=r"training mode.* call bn\.eval\(\)"):
+    with refused(ValueError, "bn", "training mode", "bn.eval() first"):
         fold(nn.Linear(3, 4), package.BatchNorm1d(4))
 
 
 def test_a_norm_without_running_statistics_is_refused():
     bn = nn.BatchNorm1d(4, track_running_stats=False).eval()
-    with pytest.raises(ValueError, match="bn has no running statistics"):
+    with refused(ValueError, "bn", "no running statistics"):
         fold(nn.Linear(3, 4), bn)
 
 
@@ -90,7 +88,7 @@ def test_a_norm_without_running_statistics_is_refused():
 def test_a_norm_that_lost_one_of_its_statistics_is_refused(lost):
     bn = nn.BatchNorm1d(4).eval()
     setattr(bn, lost, None)
-    with pytest.raises(ValueError, match="bn has no running statistics"):
+    with refused(ValueError, "bn", "no running statistics"):
         fold(nn.Linear(3, 4), bn)
 
 
@@ -105,20 +103,20 @@ def test_a_norm_that_lost_one_of_its_statistics_is_refused(lost):
     ids=lambda module: type(module).__name__,
 )
 def test_channels_that_do_not_fit_are_counted(layer, bn):
-    says = r"layer has 4 output channels but bn normalises 99: .*num_features=4"
-    with pytest.raises(ValueError, match=says):
+    says = ("layer bn", "4 channels, 99", "num_features=4")
+    with refused(ValueError, *says):
         fold(layer, bn.eval())
 
 
 def test_a_lazy_layer_is_refused():
-    with pytest.raises(ValueError, match="layer is lazy: run a batch"):
+    with refused(ValueError, "layer", "lazy", "run a batch"):
         fold(nn.LazyLinear(4), nn.BatchNorm1d(4).eval())
 
 
 @pytest.mark.parametrize(
     ("change", "parameter"),
     [
-        (nn.utils.parametrizations.weight_norm, r"parametrizations\.weight"),
+        (nn.utils.parametrizations.weight_norm, "parametrizations.weight.original0"),
         (lambda m: prune.l1_unstructured(m, "weight", 2), "weight_orig"),
         (lambda m: prune.l1_unstructured(m, "bias", 2), "bias_orig"),
     ],
@@ -127,14 +125,14 @@ def test_a_lazy_layer_is_refused():
 def test_parameters_in_another_form_are_refused(change, parameter):
     layer, bn = nn.Linear(3, 4), nn.BatchNorm1d(4).eval()
     change(layer)
-    with pytest.raises(ValueError, match=rf"layer makes its .* {parameter}"):
+    with refused(ValueError, "layer", parameter, "remove pruning, parametrization"):
         fold(layer, bn)
 
 
 def test_a_pruned_norm_is_refused():
     bn = nn.BatchNorm1d(4).eval()
     prune.l1_unstructured(bn, "weight", 2)
-    with pytest.raises(ValueError, match="bn makes its parameters from weight_orig"):
+    with refused(ValueError, "bn", "weight_orig", "remove pruning, parametrization"):
         fold(nn.Linear(3, 4), bn)
 
 
@@ -153,15 +151,15 @@ def test_pruning_made_permanent_folds():
 def test_forward_hooks_are_refused(register, which):
     modules = {"layer": nn.Linear(3, 4), "bn": nn.BatchNorm1d(4).eval()}
     register(modules[which], lambda *_: None)
-    with pytest.raises(ValueError, match=f"{which} has forward hooks"):
+    with refused(ValueError, which, "forward hooks", "remove"):
         fold(**modules)
 
 
 def test_complex_layers_and_other_devices_are_refused():
     bn = nn.BatchNorm1d(4).eval()
-    with pytest.raises(TypeError, match="complex64"):
+    with refused(TypeError, "weight", "complex64", "real floating dtype"):
         fold(nn.Linear(3, 4, dtype=torch.complex64), bn)
-    with pytest.raises(ValueError, match="put both on one device"):
+    with refused(ValueError, "weight", "meta, mean cpu", "one device"):
         fold(nn.Linear(3, 4, device="meta"), bn)
 
 
@@ -169,5 +167,5 @@ def test_a_weight_that_would_overflow_is_refused():
     bn = nn.BatchNorm1d(4, eps=1e-12).eval()
     bn.running_var.fill_(0)
     layer = nn.Linear(3, 4, dtype=torch.float16)
-    with pytest.raises(ValueError, match=r"weight reaches .* not fit torch.float16"):
+    with refused(ValueError, "weight", "not fit float16", "wider dtype"):
         fold(layer, bn)

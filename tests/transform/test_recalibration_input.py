@@ -3,6 +3,7 @@
 import pytest
 import torch
 from common import assert_unchanged, snapshot
+from refusals import refused
 from torch import nn
 
 import bnlib.nn
@@ -27,7 +28,7 @@ def assert_refused(model, batches, error, says, **options):
     modes = [module.training for module in modules]
     buffers = [id(buffer) for buffer in model.buffers()]
     before = snapshot(model)
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         recalibrate(model, batches, **options)
     assert_unchanged(model, before)
     assert [module.training for module in modules] == modes
@@ -38,33 +39,53 @@ def assert_refused(model, batches, error, says, **options):
 
 
 BAD_BATCHES = {
-    "none": ([], ValueError, "batches is empty"),
+    "none": ([], ValueError, ("batches", "empty", "at least one batch")),
     "empty batch": (
         [*good(1), torch.ones(0, 3)],
         ValueError,
-        r"batch 1 gives layer '0' an empty input, of shape \(0, 3\)",
+        ("", "batch 1 gives layer '0' empty input shape (0, 3)"),
     ),
     "nan": (
         [*good(1), torch.full((2, 3), float("nan"))],
         ValueError,
-        "batch 1 gives layer '0' an input of no finite mean",
+        ("", "batch 1 gives layer '0' input no finite mean"),
     ),
-    "infinity": ([torch.full((2, 3), float("inf"))], ValueError, "batch 0 .* finite"),
-    "integers": ([torch.ones(4, 3, dtype=torch.int64)], TypeError, "int64"),
-    "channels": ([*good(1), torch.ones(4, 2)], RuntimeError, "running_mean|2"),
-    "axes": ([torch.ones(3)], ValueError, "1D input"),
-    "no input": ([()], ValueError, "batch 0 is an empty tuple"),
-    "no tensor": (["text"], AttributeError, "str"),
-    "tensor": (torch.ones(2, 4, 3), TypeError, "batches is a Tensor: give an iterable"),
-    "array": (torch.ones(2, 4, 3).numpy(), TypeError, "batches is a ndarray"),
-    "number": (3, TypeError, "batches is a int"),
-    "nothing": (None, TypeError, "batches is a NoneType"),
-    "text": ("text", TypeError, "batches is a str"),
-    "mapping": ({"x": torch.ones(4, 3)}, TypeError, "batches is a dict"),
+    "infinity": (
+        [torch.full((2, 3), float("inf"))],
+        ValueError,
+        ("", "batch 0 '0' finite"),
+    ),
+    "integers": (
+        [torch.ones(4, 3, dtype=torch.int64)],
+        TypeError,
+        ("x", "int64", "real floating dtype"),
+    ),
+    "channels": ([*good(1), torch.ones(4, 2)], RuntimeError, ("", "2 3")),
+    "axes": ([torch.ones(3)], ValueError, ("input", "1D")),
+    "no input": ([()], ValueError, ("batch 0", "empty tuple")),
+    "no tensor": (["text"], AttributeError, ("str",)),
+    "tensor": (
+        torch.ones(2, 4, 3),
+        TypeError,
+        ("batches", "Tensor", "iterable of batches"),
+    ),
+    "array": (
+        torch.ones(2, 4, 3).numpy(),
+        TypeError,
+        ("batches", "ndarray", "iterable of batches"),
+    ),
+    "number": (3, TypeError, ("batches", "int", "iterable of batches")),
+    "nothing": (None, TypeError, ("batches", "NoneType", "iterable of batches")),
+    "text": ("text", TypeError, ("batches", "str", "iterable of batches")),
+    "mapping": (
+        {"x": torch.ones(4, 3)},
+        TypeError,
+        ("batches", "dict", "iterable of batches"),
+    ),
     "data set": (
         torch.utils.data.TensorDataset(torch.ones(4, 3)),
         TypeError,
-        "batches is a TensorDataset: .* DataLoader",
+        ("batches", "TensorDataset", "iterable of batches, DataLoader"),
     ),
 }
 
@@ -79,12 +100,14 @@ def test_bad_batches_are_named_and_nothing_changes(bad, method):
 def test_an_input_that_overflows_behind_names_its_layer():
     net = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 3), nn.BatchNorm1d(3))
     net[1].weight.data.fill_(3e38)
-    assert_refused(net, good(), ValueError, "batch 0 gives layer '2' .* finite")
+    assert_refused(net, good(), ValueError, ("layer '2'", "batch 0", "finite mean"))
 
 
 def test_a_layer_that_is_the_model_is_named_by_its_class():
     net = nn.BatchNorm1d(3)
-    assert_refused(net, [torch.ones(0, 3)], ValueError, "gives layer 'BatchNorm1d'")
+    assert_refused(
+        net, [torch.ones(0, 3)], ValueError, ("layer 'BatchNorm1d'", "batch 0 (0, 3)")
+    )
 
 
 @METHODS
@@ -92,7 +115,7 @@ def test_statistics_that_do_not_fit_the_buffers_name_their_layer(method):
     net = bnlib.nn.BatchNorm1d(3).half()
     net = nn.Sequential(nn.Identity(), net)
     batches = [1000 * torch.randn(40, 3)]
-    says = r"layer '1' do not fit its buffers' torch.float16"
+    says = ("layer '1'", "statistics do not fit", "float16")
     assert_refused(net, batches, ValueError, says, method=method)
 
 
@@ -100,7 +123,7 @@ def test_statistics_that_do_not_fit_the_buffers_name_their_layer(method):
     "one_shot", [iter, lambda batches: map(torch.relu, batches)], ids=["iter", "map"]
 )
 def test_a_one_shot_iterator_is_refused_for_several_layers(one_shot):
-    says = r"can be gone through once, and there are 2 layers .*list or a DataLoader"
+    says = ("batches", "once, 2 layers", "list or a DataLoader")
     assert_refused(two_layers(), one_shot(good()), ValueError, says)
 
 
@@ -112,13 +135,21 @@ def test_an_iterable_that_runs_dry_is_found_out():
         def __iter__(self):
             return self.batches
 
-    says = "gave 3 batches in the first pass and 0 in pass 2: give a list"
+    says = (
+        "batches",
+        "3 in the first pass, 0 in pass 2",
+        "list or a DataLoader",
+    )
     assert_refused(two_layers(), Dry(), ValueError, says)
 
 
 def test_one_value_per_feature_is_refused_in_one_pass_only():
     batches = [torch.randn(4, 3), torch.randn(1, 3)]
-    says = r"batch 1 gives layer '0' .*\(1, 3\), one value .* method=\"sequential\""
+    says = (
+        "layer '0'",
+        "batch 1 (1, 3), one value per feature",
+        "larger batches, method sequential",
+    )
     assert_refused(two_layers(), batches, ValueError, says, method="one_pass")
     recalibrate(two_layers(), batches)
 
@@ -137,7 +168,7 @@ class Turning(nn.Module):
 
 def test_layers_of_no_fixed_order_are_refused_in_sequence_only():
     batches = [torch.rand(4, 3), -torch.rand(4, 3)]
-    says = r"layers a, b run in another order .* method=\"one_pass\""
+    says = ("layers a b", "another order", "method one_pass")
     assert_refused(Turning(), batches, ValueError, says)
     recalibrate(Turning(), batches, method="one_pass")
 
@@ -161,12 +192,12 @@ class Stumbles(nn.Module):
 @pytest.mark.parametrize("after", [0, 1])
 def test_an_error_in_the_middle_leaves_the_model_as_it_was(after, error, method):
     net = two_layers(Stumbles(error, after))
-    assert_refused(net, good(), error, "stumbled", method=method)
+    assert_refused(net, good(), error, ("stumbled",), method=method)
 
 
 def test_an_error_after_the_first_layer_was_set_leaves_it_as_it_was():
     net = two_layers(Stumbles(RuntimeError, 3))
-    assert_refused(net, good(), RuntimeError, "stumbled")
+    assert_refused(net, good(), RuntimeError, ("stumbled",))
 
 
 def test_an_error_of_the_iterable_leaves_the_model_as_it_was():
@@ -175,18 +206,18 @@ def test_an_error_of_the_iterable_leaves_the_model_as_it_was():
             yield from good()
             raise OSError("no such file")
 
-    assert_refused(two_layers(), Broken(), OSError, "no such file")
+    assert_refused(two_layers(), Broken(), OSError, ("no such file",))
 
 
 @pytest.mark.parametrize("method", ["onepass", "", None, 1, ["one_pass"]], ids=str)
 def test_an_unknown_method_lists_the_known_ones(method):
-    says = r"method is .*: give one of sequential, one_pass"
+    says = ("method", repr(method), "one of sequential, one_pass")
     assert_refused(two_layers(), good(), ValueError, says, method=method)
 
 
 @pytest.mark.parametrize("model", [None, "net", torch.ones(3), nn.BatchNorm1d])
 def test_what_is_no_module_is_named(model):
-    with pytest.raises(TypeError, match=r"model is a \w+: give a torch Module"):
+    with refused(TypeError, "model", type(model), "torch Module"):
         recalibrate(model, good())
 
 
@@ -201,7 +232,7 @@ def test_what_is_no_module_is_named(model):
     ids=lambda model: type(model).__name__,
 )
 def test_a_model_without_batch_norm_is_refused(model, method):
-    says = rf"model, a {type(model).__name__}, has no BatchNorm layer with running"
+    says = ("model", f"{type(model).__name__}, no BatchNorm, running statistics")
     assert_refused(model, good(), ValueError, says, method=method)
 
 
@@ -209,7 +240,7 @@ def test_a_model_without_batch_norm_is_refused(model, method):
 def test_a_model_whose_only_layer_lost_its_statistics_is_refused(lost):
     net = nn.BatchNorm1d(3)
     setattr(net, lost, None)
-    with pytest.raises(ValueError, match="no BatchNorm layer with running statistics"):
+    with refused(ValueError, "model", "BatchNorm1d, no BatchNorm, running statistics"):
         recalibrate(net, good())
 
 
@@ -217,14 +248,14 @@ def test_a_model_whose_only_layer_lost_its_statistics_is_refused(lost):
 def test_a_model_that_runs_none_of_its_layers_is_refused(method):
     net = nn.ReLU()
     net.unused = nn.BatchNorm1d(3)
-    says = "ran none of its BatchNorm layers in eval mode"
+    says = ("model", "none BatchNorm layers eval")
     assert_refused(net, good(), ValueError, says, method=method)
 
 
 @pytest.mark.parametrize("lazy", [nn.LazyBatchNorm1d, lambda: nn.LazyLinear(3)])
 def test_a_lazy_model_is_refused_and_stays_lazy(lazy):
     net = nn.Sequential(lazy(), nn.BatchNorm1d(3))
-    with pytest.raises(ValueError, match="lazy modules: run a batch"):
+    with refused(ValueError, "model", "lazy modules", "run a batch"):
         recalibrate(net, good())
     assert net[0].has_uninitialized_params()
 
@@ -232,5 +263,5 @@ def test_a_lazy_model_is_refused_and_stays_lazy(lazy):
 def test_buffers_that_cannot_be_written_are_refused_first():
     with torch.inference_mode():
         net = two_layers()
-    with pytest.raises(RuntimeError, match="inference"):
+    with refused(RuntimeError, "inference tensor"):
         recalibrate(net, [None])

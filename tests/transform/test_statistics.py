@@ -9,6 +9,7 @@ import torch
 from common import KINDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 
 import bnlib
 from bnlib import RunningStatistics
@@ -57,7 +58,7 @@ def test_batch_statistics_come_in_float64(dtype):
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 3, 0)], ids=str)
 def test_an_empty_batch_has_no_statistics(shape):
-    with pytest.raises(ValueError, match=r"\(.*\), an empty batch"):
+    with refused(ValueError, "x", f"{shape} empty"):
         batch_statistics(np.zeros(shape))
 
 
@@ -134,33 +135,56 @@ def test_one_spoilt_feature_leaves_the_others_alone():
 
 
 @pytest.mark.parametrize(
-    "counts", [[0, 0], [-1, 2], [np.nan, 2], [np.inf, 1], [1], [1, 1, 1], []], ids=str
+    ("counts", "given"),
+    [
+        ([0, 0], [0, 0]),
+        ([-1, 2], -1),
+        ([np.nan, 2], "nan"),
+        ([np.inf, 1], "inf"),
+        ([1], 1),
+        ([1, 1, 1], 3),
+        ([], 0),
+    ],
+    ids=str,
 )
-def test_counts_that_do_not_fit_are_named(counts):
-    with pytest.raises(ValueError, match="count"):
+def test_counts_that_do_not_fit_are_named(counts, given):
+    with refused(ValueError, "counts", given):
         merge(np.zeros((2, 1)), np.ones((2, 1)), counts)
 
 
-@pytest.mark.parametrize("counts", [None, 2, "12", [1j, 1], [[1], [1]], [None, 1]])
-def test_counts_that_are_no_numbers_are_named(counts):
-    with pytest.raises(TypeError, match="counts"):
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        (None, (None, "list or array of numbers")),
+        (2, (2, "list or array of numbers")),
+        ("12", ("'12'", "list or array of numbers")),
+        ([1j, 1], ("1j", "number")),
+        ([[1], [1]], ("[1]", "number")),
+        ([None, 1], (None, "number")),
+    ],
+    ids=str,
+)
+def test_counts_that_are_no_numbers_are_named(counts, says):
+    with refused(TypeError, "counts", *says):
         merge(np.zeros((2, 1)), np.ones((2, 1)), counts)
 
 
 def test_means_and_variances_that_do_not_fit_are_named():
-    with pytest.raises(
-        ValueError, match=r"means has shape \(2, 1\), variances \(2, 2\)"
+    with refused(
+        ValueError, "means", "(2, 1) variances (2, 2) 2", "(k, ...), (k, ...) and k"
     ):
         merge(np.zeros((2, 1)), np.ones((2, 2)), [1, 1])
-    with pytest.raises(ValueError, match=r"means has shape \(\)"):
+    with refused(ValueError, "means", "() () 1", "(k, ...), (k, ...) and k"):
         merge(np.array(0.0), np.array(1.0), [1])
-    with pytest.raises(TypeError, match="means is a list"):
+    with refused(TypeError, "means", "list", "NumPy array, torch tensor"):
         merge([[0.0]], np.ones((1, 1)), [1])
-    with pytest.raises(TypeError, match=r"NumPy array .* torch tensor"):
+    with refused(
+        TypeError, "means", "NumPy array, variances torch tensor", "one library"
+    ):
         merge(np.zeros((2, 1)), torch.ones(2, 1), [1, 1])
-    with pytest.raises(TypeError, match="MaskedArray"):
+    with refused(TypeError, "means", "MaskedArray", "NumPy array, torch tensor"):
         merge(np.ma.array([[0.0]]), np.ones((1, 1)), [1])
-    with pytest.raises(ValueError, match="variances"):
+    with refused(ValueError, "variances", "values below 0"):
         merge(np.zeros((2, 1)), np.full((2, 1), -1.0), [1, 1])
 
 
@@ -275,16 +299,28 @@ def test_a_copy_goes_on_by_itself(duplicate):
 @pytest.mark.parametrize(
     ("batch", "error", "says"),
     [
-        (np.ones((1, 3)), ValueError, "one value per feature"),
-        (np.ones((0, 3)), ValueError, "empty batch"),
-        (np.ones((2, 3, 0)), ValueError, "empty batch"),
-        (np.ones((4, 2)), ValueError, r"2 features on axis 1: give 3"),
-        (np.ones(3), ValueError, "x has shape"),
-        (np.ones((4, 3), int), TypeError, "int64"),
-        (torch.ones(4, 3), TypeError, "torch tensor"),
-        ([[1.0, 2, 3]], TypeError, "list"),
-        (None, TypeError, "x is"),
-        (np.ma.array(np.ones((4, 3))), TypeError, "MaskedArray"),
+        (
+            np.ones((1, 3)),
+            ValueError,
+            ("x", "(1, 3), one value per feature", "larger batch"),
+        ),
+        (np.ones((0, 3)), ValueError, ("x", "an empty batch")),
+        (np.ones((2, 3, 0)), ValueError, ("x", "an empty batch")),
+        (np.ones((4, 2)), ValueError, ("x", "(4, 2) 2 features on axis 1", "3")),
+        (np.ones(3), ValueError, ("x", (3,), "(m, C) or (N, C, *spatial)")),
+        (np.ones((4, 3), int), TypeError, ("x", "int64", "real floating dtype")),
+        (
+            torch.ones(4, 3),
+            TypeError,
+            ("x", "torch tensor, mean NumPy array", "one library"),
+        ),
+        ([[1.0, 2, 3]], TypeError, ("x", "list", "NumPy array, torch tensor")),
+        (None, TypeError, ("x", "NoneType", "NumPy array, torch tensor")),
+        (
+            np.ma.array(np.ones((4, 3))),
+            TypeError,
+            ("x", "MaskedArray", "NumPy array, torch tensor"),
+        ),
     ],
     ids=str,
 )
@@ -292,7 +328,7 @@ def test_a_bad_batch_changes_nothing(batch, error, says):
     running = RunningStatistics(3)
     running.update(random(5, 3))
     before = running.mean.copy(), running.var.copy()
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         running.update(batch)
     assert (running.mean == before[0]).all()
     assert (running.var == before[1]).all()
@@ -313,23 +349,24 @@ def test_a_bad_value_spoils_its_own_feature_alone(value):
 
 @pytest.mark.parametrize("num_features", [0, -1, 2.0, "2", None, True])
 def test_a_number_of_features_that_is_no_count_is_named(num_features):
-    with pytest.raises((TypeError, ValueError), match=r"num_features is .*: give"):
+    with refused(
+        (TypeError, ValueError), "num_features", repr(num_features), "integer"
+    ):
         RunningStatistics(num_features)
 
 
 @pytest.mark.parametrize("momentum", [1.5, -0.1, np.nan, np.inf])
 def test_a_momentum_out_of_range_is_named(momentum):
-    says = rf"is {momentum}: give a finite number in \[0, 1\]"
-    with pytest.raises(ValueError, match="momentum " + says):
+    with refused(ValueError, "momentum", momentum, "finite, [0, 1]"):
         RunningStatistics(2, momentum)
-    with pytest.raises(ValueError, match="value " + says):
+    with refused(ValueError, "value", momentum, "finite, [0, 1]"):
         convert_momentum(momentum)
 
 
 def test_a_momentum_set_to_nonsense_later_is_named_and_changes_nothing():
     running = RunningStatistics(3)
     running.momentum = 1.5
-    with pytest.raises(ValueError, match=r"momentum is 1\.5"):
+    with refused(ValueError, "momentum", 1.5, "finite number in [0, 1]"):
         running.update(random(5, 3))
     assert (running.mean.tolist(), running.num_batches) == ([0.0] * 3, 0)
 
@@ -368,15 +405,28 @@ def test_a_converted_momentum_gives_the_other_frameworks_update():
 
 
 def test_an_unknown_framework_is_named():
-    with pytest.raises(
-        ValueError, match=r"source is 'caffe': give one of torch, keras"
+    with refused(
+        ValueError,
+        "source",
+        "'caffe'",
+        "one of torch, keras, tensorflow, flax",
     ):
         convert_momentum(0.9, "caffe")
-    with pytest.raises(ValueError, match=r"source is \['keras'\]: give one of"):
+    with refused(
+        ValueError,
+        "source",
+        "['keras']",
+        "one of torch, keras, tensorflow, flax",
+    ):
         convert_momentum(0.9, ["keras"])
-    with pytest.raises(ValueError, match="target is None"):
+    with refused(
+        ValueError,
+        "target",
+        None,
+        "one of torch, keras, tensorflow, flax",
+    ):
         convert_momentum(0.9, target=None)
-    with pytest.raises(TypeError, match=r"value is '0\.9': give a number"):
+    with refused(TypeError, "value", "'0.9'", "number"):
         convert_momentum("0.9")
 
 

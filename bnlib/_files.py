@@ -1,0 +1,67 @@
+"""Write files whole or not at all, and say where bnlib keeps them."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+
+PACKAGE = Path(__file__).parent
+
+
+def write_whole(path, content, mode=None):
+    """Write a file so that it is never there half-written.
+
+    Parameters
+    ----------
+    path : path
+        The file; its folder is made where it is missing.
+    content : bytes or str
+        Text is written in UTF-8 with its line ends as they are.
+    mode : int, optional
+        The file's permissions, which then hold from its first byte: ``0o600`` for
+        a secret. The system's own, if not given.
+    """
+    path = Path(path)
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if mode is not None:
+            beside.touch(mode=0o600)
+        beside.write_bytes(data)
+        if mode is not None:
+            beside.chmod(mode)
+        os.replace(beside, path)
+    finally:
+        # What stopped the writing may stop this too, and is the one to report.
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def cache_folder(kind):
+    """Return the folder for what can be fetched or compiled again.
+
+    Parameters
+    ----------
+    kind : {"data", "kernels"}
+        Its name below `$BNLIB_CACHE`, else below bnlib's folder in the system's
+        cache.
+    """
+    if chosen := os.environ.get("BNLIB_CACHE"):
+        return Path(chosen) / kind
+    return Path(platformdirs.user_cache_dir("bnlib")) / kind
+
+
+def runs_folder():
+    """Return the folder for unfinished runs of experiments.
+
+    It is `$BNLIB_CACHE/experiments`, else `.experiments`: a folder of the source
+    tree (git ignores it, and `make clean` leaves it: what it holds took hours), or
+    of the current folder where bnlib is installed without its tree.
+    """
+    if chosen := os.environ.get("BNLIB_CACHE"):
+        return Path(chosen) / "experiments"
+    tree = PACKAGE.parent
+    is_checkout = (tree / "pyproject.toml").is_file()
+    return (tree if is_checkout else Path()) / ".experiments"

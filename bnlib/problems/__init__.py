@@ -1,0 +1,55 @@
+"""What the optimisers minimise: functions with rays, and the losses they average.
+
+A `Problem` has a value and a gradient. A `NormalisedProblem` also has a `Ray` through
+each w, the function ``scale -> f(scale w)``, by which length and direction part:
+least squares, halfspaces over a Gaussian or over data, and a unit of one hidden layer.
+With labels of +-1 and ``z = -(label) x``, a loss is one of ``t = z.w``.
+"""
+
+from bnlib.problems._finite_halfspace import FiniteHalfspace
+from bnlib.problems._gaussian_halfspace import GaussianHalfspace
+from bnlib.problems._least_squares import LeastSquares
+from bnlib.problems._losses import (
+    LOSSES,
+    Logistic,
+    Loss,
+    PseudoHuber,
+    Sigmoid,
+    SmoothedHinge,
+    resolve_loss,
+)
+from bnlib.problems._one_hidden import (
+    Coefficients,
+    FiniteOneHiddenLayer,
+    OneHiddenLayer,
+)
+from bnlib.problems._ray import (
+    Moments,
+    NormalisedProblem,
+    Problem,
+    Ray,
+    RayProblem,
+    s_norm,
+)
+
+__all__ = [
+    "LOSSES",
+    "Coefficients",
+    "FiniteHalfspace",
+    "FiniteOneHiddenLayer",
+    "GaussianHalfspace",
+    "LeastSquares",
+    "Logistic",
+    "Loss",
+    "Moments",
+    "NormalisedProblem",
+    "OneHiddenLayer",
+    "Problem",
+    "PseudoHuber",
+    "Ray",
+    "RayProblem",
+    "Sigmoid",
+    "SmoothedHinge",
+    "resolve_loss",
+    "s_norm",
+]

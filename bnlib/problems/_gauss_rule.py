@@ -1,0 +1,62 @@
+"""Gaussian expectations of functions of one number, for any mean and spread."""
+
+import numpy as np
+
+from bnlib import _quadrature
+
+_DENSITY = 1 / np.sqrt(2 * np.pi)
+# Beyond 39 standard deviations the density is below the smallest float.
+_REACH, _FARTHEST = 9.0, 39.0
+_SHORTEST = 1e-12
+_TOO_FAST = (
+    "the loss varies too fast to be integrated: give one that is smooth but for a few "
+    "kinks, or name them in its attribute breaks"
+)
+
+
+def gauss_rule(mean, spread, breaks, functions=()):
+    """Return t and weights: E f(mean + spread X), X normal, is near weights @ f(t).
+
+    Near the first break t has full relative precision. Gauss-Legendre on panels no
+    longer than 1.5 standard deviations, halving towards each break in geometric
+    progression down to length 1 of t. If the breaks lie out in a tail the panels
+    reach them: there an exponentially small expectation has its mass. With breaks
+    None the panels are halved until the integrals of the functions no longer change.
+    """
+    breaks = np.asarray((0.0,) if breaks is None else breaks)
+    # Near a break t = mean + spread x would cancel, so y = x - origin is measured from
+    # it; not from one out of reach, where x would cancel.
+    near = abs(breaks[0] - mean) < _FARTHEST * spread
+    base, origin = (breaks[0], (breaks[0] - mean) / spread) if near else (mean, 0.0)
+    edges = _edges(origin, spread, breaks - base)
+    panels = _quadrature.panels_between(edges)
+
+    def integrals(panels):
+        y, weights = _points(panels, origin)
+        t = base + spread * y
+        return np.stack([(weights * f(t)).sum(axis=1) for f in functions])
+
+    if functions:
+        panels = _quadrature.refined(
+            edges, integrals, shortest=_SHORTEST, refusal=_TOO_FAST
+        )
+    y, weights = (part.ravel() for part in _points(panels, origin))
+    return base + spread * y, weights
+
+
+def _edges(origin, spread, offsets):
+    centres = offsets / spread
+    low = max(-_FARTHEST, -_REACH + min(0.0, origin + centres.min())) - origin
+    high = min(_FARTHEST, _REACH + max(0.0, origin + centres.max())) - origin
+    # The logarithms apart: their sum does not overflow where the product would.
+    halvings = int(np.ceil(max(np.log2(2 * _FARTHEST) + np.log2(spread), 0.0))) + 1
+    steps = 2.0 ** np.arange(halvings) / spread
+    near = (centres[:, None] + np.concatenate([-steps, [0.0], steps])).ravel()
+    even = np.linspace(low, high, int(np.ceil((high - low) / 1.5)) + 1)
+    return np.unique(np.concatenate([even, near[(near > low) & (near < high)]]))
+
+
+def _points(panels, origin):
+    """Return nodes and weights that take the normal density into account."""
+    y, weights = _quadrature.points(panels)
+    return y, weights * (_DENSITY * np.exp(-0.5 * (origin + y) ** 2))

@@ -1,0 +1,254 @@
+"""What the optimisers ask of a problem: a value, a gradient, and rays."""
+
+import math
+from typing import NamedTuple, Protocol
+
+import array_api_compat as compat
+
+from bnlib import _arrays, _checks
+
+
+class Problem(Protocol):
+    """What the gradient methods and L-BFGS need to know of a problem.
+
+    Attributes
+    ----------
+    dim : int
+        The number of variables d.
+    gradient_lipschitz : float
+        A Lipschitz constant of the gradient; 1 over it is a safe step. Not asked
+        for where the step is given, nor by `lbfgs`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bnlib.problems import LeastSquares
+    >>> problem = LeastSquares(np.eye(2), np.ones(2))
+    >>> problem.dim, problem.gradient_lipschitz
+    (2, 1.0)
+
+    References
+    ----------
+    Chapter 08, "Length and direction".
+    """
+
+    dim: int
+    gradient_lipschitz: float
+
+    def value(self, w) -> float:
+        """Return the value at w, shape (d,)."""
+
+    def gradient(self, w):
+        """Return the gradient at w, shape (d,)."""
+
+
+class Ray(Protocol):
+    """The function ``scale -> f(scale w)``: what a step along w needs, kept.
+
+    Attributes
+    ----------
+    w, Sw : arrays, shape (d,)
+    norm : float
+        |w|_S, so that ``scale = g / norm`` stands for length g.
+    uw : float
+        u.w.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bnlib.problems import LeastSquares
+    >>> ray = LeastSquares(np.eye(2), np.ones(2)).ray(np.array([1.0, 0.0]))
+    >>> round(ray.value(scale=2.0), 6), round(ray.slope(scale=2.0), 6), ray.uw
+    (1.0, 1.0, -0.5)
+
+    References
+    ----------
+    Chapter 09, "Learning halfspaces".
+    """
+
+    w: object
+    Sw: object
+    norm: float
+    uw: float
+
+    def value(self, scale=1.0) -> float:
+        """Return f(scale w)."""
+
+    def slope(self, scale=1.0) -> float:
+        """Return the derivative of f(scale w) in scale."""
+
+    def moments(self, scale=1.0):
+        """Return slope, curvature, c1 and c2 there, as `bnlib.problems.Moments`."""
+
+    def gradient(self, scale=1.0):
+        """Return the gradient of f at scale w, shape (d,)."""
+
+    def along(self, other, scale=1.0) -> float:
+        """Return other.w . gradient(scale)."""
+
+    def inner(self, other) -> float:
+        """Return w.S other.w."""
+
+    def minus(self, step, other):
+        """Return the ray through w - step other.w."""
+
+
+class NormalisedProblem(Problem, Protocol):
+    """A problem whose length and direction can be parted.
+
+    `gdnp`, `bn_gradient_descent` and `wn_gradient_descent` need one.
+
+    Attributes
+    ----------
+    u : array, shape (d,)
+    S : array, shape (d, d)
+        Defines the length ``norm(w) = |w|_S``.
+    mu, L : float
+        The extreme eigenvalues of S. Of these, optimisers use L alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bnlib.problems import LeastSquares
+    >>> problem = LeastSquares(np.eye(2), np.ones(2))
+    >>> problem.mu, problem.L, round(problem.norm(np.ones(2)), 6)
+    (0.5, 0.5, 1.0)
+
+    References
+    ----------
+    Kohler et al. 2019; chapter 08, "Length and direction".
+    """
+
+    u: object
+    S: object
+    mu: float
+    L: float
+
+    def norm(self, w) -> float:
+        """Return the length |w|_S."""
+
+    def rho(self, w) -> float:
+        """Return the Rayleigh quotient -(u.w)^2 / |w|_S^2."""
+
+    def ray(self, w) -> Ray:
+        """Return the ray through w."""
+
+
+class Moments(NamedTuple):
+    """What a step needs of f along a ray, at one scale.
+
+    Attributes
+    ----------
+    slope, curvature : float
+        The first and second derivative of ``scale -> f(scale w)``.
+    c1, c2 : float
+        ``E phi' - (scale u.w) E phi''`` and ``E phi''``. For Gaussian z the gradient
+        is ``c1 u + c2 scale S w``.
+
+    Examples
+    --------
+    >>> Moments(slope=0.0, curvature=1.0, c1=0.5, c2=0.2).c1
+    0.5
+    """
+
+    slope: float
+    curvature: float
+    c1: float
+    c2: float
+
+
+def s_norm(w, Sw):
+    """Return |w|_S, also where its square overflows or vanishes.
+
+    Parameters
+    ----------
+    w, Sw : arrays, shape (d,), float64
+        The vector, and S times it; w itself for the Euclidean length.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> w = np.array([3e200, 4e200])
+    >>> s_norm(w, w)
+    5e+200
+
+    References
+    ----------
+    Chapter 08, "Length and direction".
+    """
+    with _arrays.silently():
+        square = float(w @ Sw)
+    if 1e-280 < square < 1e280:
+        return math.sqrt(square)
+    largest = float(compat.array_namespace(w).max(abs(w)))
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * math.sqrt(max(float((w / largest) @ (Sw / largest)), 0.0))
+
+
+class RayProblem:
+    """Value, gradient and lengths of a problem that has rays.
+
+    All that is asked at w is asked of the ray through w. A class derived from this
+    sets ``dim`` and ``u`` and defines ``_ray(w)``, of a checked w in float64; its
+    rays answer as `Ray` says.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bnlib.problems import LeastSquares
+    >>> problem = LeastSquares(np.eye(2), np.ones(2))
+    >>> isinstance(problem, RayProblem), round(problem.rho(np.ones(2)), 6)
+    (True, -1.0)
+
+    References
+    ----------
+    Chapter 08, "Length and direction".
+    """
+
+    def ray(self, w):
+        """Return the ray through w, the function ``scale -> f(scale w)``."""
+        _checks.check_vector("w", w, self.u, self.dim)
+        with _arrays.silently():
+            return self._ray(_arrays.double(w))
+
+    def value(self, w):
+        """Return f(w), a float."""
+        with _arrays.silently():
+            return self.ray(w).value()
+
+    def gradient(self, w):
+        """Return the gradient at w, shape (d,)."""
+        with _arrays.silently():
+            return self.ray(w).gradient()
+
+    def norm(self, w):
+        """Return |w|_S, the root of w.S w: the length that BN divides by."""
+        return self.ray(w).norm
+
+    def rho(self, w):
+        """Return the Rayleigh quotient -(u.w)^2 / |w|_S^2.
+
+        Raises
+        ------
+        ValueError
+            Also where |w|_S is 0.
+        """
+        ray = self.ray(w)
+        if ray.norm == 0:
+            raise ValueError("|w|_S is 0: rho is not defined there")
+        return -((ray.uw / ray.norm) ** 2)
+
+    def c1(self, w):
+        """Return E phi'(z.w) - (u.w) E phi''(z.w), a float."""
+        with _arrays.silently():
+            return self.ray(w).moments().c1
+
+    def c2(self, w):
+        """Return E phi''(z.w), a float."""
+        with _arrays.silently():
+            return self.ray(w).moments().c2

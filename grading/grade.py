@@ -1,0 +1,222 @@
+"""Grading a submission: a judge's process, watched from outside."""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from grading.worker import Limits, small_environment
+
+#: Seconds that the tests' own work may take beyond the submission's limit.
+GRACE = 30.0
+MAX_TOLD = 8 * 2**20
+
+
+@dataclass
+class Grading:
+    """What the tests found: why each failed, or None; and what there is to know."""
+
+    messages: dict = field(default_factory=dict)
+    remarks: list = field(default_factory=list)
+
+
+def grade(work, submissions, key, name, limits=None, user=None):
+    """Grade submissions of a set, one after the other.
+
+    Parameters
+    ----------
+    work : dict
+        The set's own cells: ``locked`` and ``tests``, names and sources in order, and
+        ``functions``, the names that the tests may call.
+    submissions : list of list
+        For each, the cells to run, names and sources in order.
+    key, name : str
+        The course key and the set.
+    limits : Limits, optional
+    user : str, optional
+        Whom the students' processes run as, where this process may choose.
+
+    Returns
+    -------
+    list of Grading
+        One a submission, with a message for every test.
+
+    Raises
+    ------
+    RuntimeError
+        If grading cannot start on this machine, or the set's own cells fail.
+    """
+    _can_limit()
+    limits = limits or Limits()
+    owner = None if user is None else _owner(user)
+    found = [Grading() for _ in submissions]
+    job = {"key": key, "set": name, **work, "submissions": submissions}
+    with _folder(owner) as place:
+        job |= {"limits": asdict(limits), "owner": owner}
+        job["folder"] = str(place / "student")
+        seconds = len(submissions) * limits.total + GRACE
+        fault, ready = _judge(job, found, seconds, place / "judge")
+    if not ready:
+        raise RuntimeError(f"grading cannot start: {fault}")
+    for grading in found:
+        for test, _ in work["tests"]:
+            grading.messages.setdefault(test, f"Not graded: {fault}.")
+    return found
+
+
+def _can_limit():
+    if importlib.util.find_spec("resource") is None:
+        raise RuntimeError(
+            "grading needs a Unix system for its limits: on Windows, take WSL or a "
+            "container"
+        )
+
+
+def _owner(user):
+    """Return the numbers of a user and its group, whom a process may be started as."""
+    import pwd
+
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        raise ValueError(f"this machine has no user {user!r}") from None
+    if os.geteuid() != 0:
+        raise ValueError(f"only root can run students' code as {user!r}")
+    return entry.pw_uid, entry.pw_gid
+
+
+class _folder:
+    """Folders of their own for judge and student, removed whatever is in them.
+
+    What a library reads from its folder at home, a student's process might write.
+    """
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def __enter__(self):
+        self.path = Path(tempfile.mkdtemp(prefix="bnlib-course-"))
+        self.path.chmod(0o711)
+        for name in ("student", "judge"):
+            (self.path / name).mkdir(mode=0o700)
+            # Without its list of fonts matplotlib spends seconds to make one.
+            for cached in _font_lists():
+                shutil.copyfile(cached, self.path / name / cached.name)
+        if self.owner is not None:
+            os.chown(self.path / "student", *self.owner)
+        return self.path
+
+    def __exit__(self, *raised):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _font_lists():
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(os.environ.get("MPLCONFIGDIR") or Path(cache, "matplotlib"))
+    return [p for p in folder.glob("fontlist-*.json") if p.is_file()]
+
+
+def _judge(job, found, seconds, folder):
+    """Run a judge's process and fill in what it tells.
+
+    Returns
+    -------
+    fault : str or None
+        Why it stopped early.
+    ready : bool
+        Whether it came to the first submission.
+    """
+    ours, theirs = socket.socketpair()
+    with ours, tempfile.TemporaryFile() as told_on_error:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "grading.judge"],
+                stdin=subprocess.PIPE,
+                stdout=theirs.fileno(),
+                stderr=told_on_error,
+                cwd=folder,
+                env=small_environment(str(folder)),
+                start_new_session=True,
+            )
+        told = _Told(found)
+        try:
+            with suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(json.dumps(job).encode())
+            deadline = time.monotonic() + seconds
+            fault = _listen(ours, told, deadline)
+        finally:
+            _end(process, told.started)
+        told_on_error.seek(0)
+        last = told_on_error.read()[-2000:].decode(errors="replace").strip()
+    if fault is None and process.returncode:
+        fault = "the grading process ended early"
+        if last:
+            fault += f" ({last.splitlines()[-1][:300]})"
+    return fault, told.ready
+
+
+@dataclass
+class _Told:
+    """What the judge has told so far."""
+
+    found: list
+    started: list = field(default_factory=list)
+    ready: bool = False
+
+    def take(self, line):
+        fields = json.loads(line)
+        if "started" in fields:
+            self.started.append(fields["started"])
+        elif "ready" in fields:
+            self.ready = True
+        elif "test" in fields:
+            grading = self.found[fields["submission"]]
+            grading.messages[fields["test"]] = fields["message"]
+        else:
+            self.found[fields["submission"]].remarks += fields["remarks"]
+
+
+def _listen(channel, told, deadline):
+    """Take in what the judge tells until it ends; return why that came early."""
+    rest, size = b"", 0
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return "grading took too long"
+        channel.settimeout(left)
+        try:
+            part = channel.recv(2**16)
+        except TimeoutError:
+            return "grading took too long"
+        except OSError:
+            return None
+        size += len(part)
+        if not part or size > MAX_TOLD:
+            return None
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            told.take(line)
+
+
+def _end(process, started):
+    """End the judge, and the last student's process if it is still there."""
+    ended = process.poll() == 0
+    if process.poll() is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+    with suppress(ProcessLookupError):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if not ended and process.returncode and started:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(started[-1], signal.SIGKILL)

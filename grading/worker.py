@@ -1,0 +1,312 @@
+"""The judge's side of a student's process: start it, ask it, end it in time."""
+
+import builtins
+import os
+import signal
+import site
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from grading import wire
+
+REPOSITORY = str(Path(__file__).resolve().parents[1])
+
+
+class Unanswered(BaseException):
+    """No answer to a call: not an ``Exception``, so that no test can catch it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may use: bytes, seconds, open files and processes."""
+
+    memory: int = 2 * 2**30
+    file_size: int = 16 * 2**20
+    open_files: int = 64
+    processes: int = 64
+    start: float = 30.0
+    call: float = 5.0
+    cell: float = 10.0
+    total: float = 60.0
+
+
+def small_environment(folder):
+    """Return the environment variables of a process that works in a folder."""
+    kept = ("PATH", "LD_LIBRARY_PATH", "LANG")
+    here = {name: os.environ[name] for name in kept if name in os.environ}
+    paths = [REPOSITORY, os.environ.get("PYTHONPATH")]
+    return here | {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "HOME": folder,
+        "TMPDIR": folder,
+        "MPLBACKEND": "Agg",
+        "MPLCONFIGDIR": folder,
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        # A home of its own would hide packages that the user installed.
+        "PYTHONUSERBASE": site.getuserbase(),
+    }
+
+
+class Student:
+    """A student's cells, loaded in a process that may end at any time.
+
+    Parameters
+    ----------
+    limits : Limits
+    folder : str
+        Where its process works.
+    owner : pair of int or None
+        The user and group that it runs as; None for the judge's own.
+    started : callable
+        Told the number of every process that is started.
+    """
+
+    def __init__(self, limits, folder, owner=None, started=print):
+        self.limits = limits
+        self.folder = folder
+        self.owner = owner
+        self.started = started
+        self.process = None
+        self.ran = []
+        self.late = {}
+
+    def open(self):
+        """Start a first process, in which nothing of a student's has run yet.
+
+        Raises
+        ------
+        RuntimeError
+            If it does not start: that is no student's fault.
+        """
+        self.load([])
+        if self.process is None:
+            raise RuntimeError("the students' process does not start")
+
+    def load(self, cells):
+        """Take a submission's cells, names and sources in order; start its clock."""
+        self.cells = dict(cells)
+        self.remarks = []
+        self.skipped = set()
+        self.late = {}
+        self.deadline = time.monotonic() + self.limits.total
+        with suppress(Unanswered):
+            self._ready()
+
+    def call(self, name, positional, named):
+        """Call one of the student's functions.
+
+        Raises
+        ------
+        Unanswered
+            If there is no answer, and why.
+        Exception
+            The builtin exception that the function raised.
+        """
+        if self.late.get(name, 0) > 1:
+            raise Unanswered(f"{name} was too slow twice and is not called again")
+        self._ready()
+        packer = wire.Packer()
+        tree = packer.pack([list(positional), dict(named)])
+        request = {"call": [name, tree]}
+        try:
+            reply, unpacker = self._ask(request, packer.arrays, self.limits.call)
+        except TimeoutError:
+            self._in_time()
+            self.late[name] = self.late.get(name, 0) + 1
+            raise Unanswered(
+                f"{name} took longer than {self.limits.call:g} s"
+            ) from None
+        except EOFError:
+            raise Unanswered(f"the process ended while {name} ran") from None
+        except wire.Refused as refusal:
+            raise Unanswered(f"{name} answered with {refusal}") from None
+        return self._result(name, reply, unpacker, packer.arrays)
+
+    def _result(self, name, reply, unpacker, given):
+        if "missing" in reply:
+            raise Unanswered(f"there is no function {name} in the notebook")
+        if "refused" in reply:
+            raise Unanswered(f"{name} returned {_short(reply['refused'])}")
+        if "raised" in reply:
+            raise _raised(name, reply["raised"])
+        try:
+            value = unpacker.unpack(reply.get("value"))
+            changed = unpacker.unpack(reply.get("arrays"))
+            for index, array in zip(reply["changed"], changed, strict=True):
+                np.copyto(given[index], array)
+        except (KeyError, IndexError, TypeError, ValueError, wire.Refused):
+            self.stop()
+            raise Unanswered(f"{name} answered with a malformed message") from None
+        return value
+
+    def _ready(self):
+        """Have a process in which the cells ran, each on its own."""
+        while True:
+            if self.process is None:
+                self._start()
+            for name, source in self._to_run():
+                self._run(name, source)
+                if self.process is None:
+                    # The cell ended it: once more, without that cell.
+                    break
+            else:
+                return
+
+    def _to_run(self):
+        """Return the cells from the first on that did not run as it is now."""
+        cells = [item for item in self.cells.items() if item[0] not in self.skipped]
+        same = 0
+        while same < len(cells) and cells[same : same + 1] == self.ran[same : same + 1]:
+            same += 1
+        del self.ran[same:]
+        return cells[same:]
+
+    def _run(self, name, source):
+        try:
+            request = {"cell": [name, source]}
+            reply, _ = self._ask(request, (), self.limits.cell)
+        except (TimeoutError, EOFError, wire.Refused) as error:
+            self.skipped.add(name)
+            why = {
+                TimeoutError: f"took longer than {self.limits.cell:g} s",
+                EOFError: "ended the process",
+            }.get(type(error), "answered with a malformed message")
+            self.remarks.append(f"cell {name} {why} and is left out")
+            return
+        self.ran.append((name, source))
+        if "raised" in reply:
+            error = _raised(name, reply["raised"])
+            kind = "" if isinstance(error, Unanswered) else f"{type(error).__name__}: "
+            remark = f"cell {name} failed: {kind}{error}"
+            if remark not in self.remarks:
+                self.remarks.append(remark)
+
+    def _ask(self, message, arrays, seconds):
+        """Send a request and return its reply; on any failure the process ends."""
+        self._in_time()
+        self.number += 1
+        now = time.monotonic()
+        until = min(now + seconds, self.deadline)
+        try:
+            self.channel.settimeout(until - now)
+            wire.send(self.channel, message | {"number": self.number}, arrays)
+            reply, unpacker = wire.receive(self.channel, until)
+            if reply.get("number") != self.number:
+                raise wire.Refused("a malformed message")
+            return reply, unpacker
+        except (OSError, EOFError, wire.Refused) as error:
+            self.stop()
+            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+                raise EOFError from error
+            raise
+
+    def _in_time(self):
+        if time.monotonic() >= self.deadline:
+            self.stop()
+            raise Unanswered(f"the submission took longer than {self.limits.total:g} s")
+
+    def _start(self):
+        ours, theirs = socket.socketpair()
+        with theirs:
+            options = {}
+            if self.owner is not None:
+                user, group = self.owner
+                options = {"user": user, "group": group, "extra_groups": []}
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "grading.student",
+                    str(theirs.fileno()),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=self.folder,
+                env=small_environment(self.folder),
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                **options,
+            )
+        self.started(self.process.pid)
+        self.channel = ours
+        self.number = 0
+        self.ran = []
+        names = ("memory", "file_size", "open_files")
+        limits = {name: getattr(self.limits, name) for name in names}
+        limits["cpu"] = int(self.limits.total) + 5
+        limits["processes"] = self.limits.processes if self.owner else None
+        try:
+            wire.send(self.channel, limits)
+            self._ask({"cell": ["", ""]}, (), self.limits.start)
+        except (OSError, EOFError, wire.Refused):
+            self.stop()
+            raise Unanswered("the student's process does not start") from None
+
+    def stop(self):
+        """End the process and all that it started."""
+        if self.process is None:
+            return
+        self.channel.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+        end_children()
+
+
+def end_children():
+    """End what a student's process left behind, where Linux gives it to the judge."""
+    for _ in range(100):
+        children = _children() if sys.platform == "linux" else []
+        if not children:
+            return
+        for child in children:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+
+def _children():
+    own = str(os.getpid())
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if entry.read_text(errors="replace").rpartition(")")[2].split()[1] == own:
+                found.append(int(entry.parent.name))
+    return found
+
+
+def _short(text, size=300):
+    """Return a reply's text, printable and in one line."""
+    line = " ".join(str(text).split())
+    return "".join(c for c in line if c.isprintable())[:size]
+
+
+def _raised(name, told):
+    """Return the exception that a student's process told of."""
+    kind, text = map(_short, told) if _is_pair(told) else ("Exception", "")
+    if kind == "NotImplementedError":
+        return Unanswered(f"{name} is not written yet")
+    if kind == "MemoryError":
+        return Unanswered(f"{name} needs more memory than is allowed")
+    found = getattr(builtins, kind, None)
+    if isinstance(found, type) and issubclass(found, Exception):
+        with suppress(TypeError):
+            return found(text)
+    return Unanswered(f"{name} ended with {kind}")
+
+
+def _is_pair(told):
+    return isinstance(told, list) and len(told) == 2
