@@ -17,9 +17,8 @@ from nbclient.exceptions import (
     DeadKernelError,
 )
 
-from tools import runs
+from tools import reads, runs
 from tools.cells import KERNEL, cell_name, code_cells, runs_alone
-from tools.watched import reads
 
 #: Notebooks that run at one time: each takes a core, and memory.
 AT_ONCE = 2

@@ -18,9 +18,9 @@ from contextlib import suppress
 
 import nbformat
 
+from tools import reads
 from tools.cells import KERNEL, code_cells
 from tools.files import write_whole
-from tools.watched import reads
 
 #: The runs of one notebook that are kept, the last used ones.
 KEPT = 5
@@ -62,7 +62,7 @@ def keep(root, path, notebook, read, seconds):
     notebook : NotebookNode
         With the outputs of the run.
     read : dict of str
-        What it read, with digests: `tools.watched.reads.read_below`.
+        What it read, with digests: `tools.reads.read_below`.
     seconds : float
         How long it took.
     """

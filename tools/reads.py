@@ -40,7 +40,8 @@ def environment(root, log):
     -------
     dict of str
     """
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    here = Path(__file__).resolve().parent
+    paths = [str(here / "kernel"), str(here.parent), os.environ.get("PYTHONPATH", "")]
     watched = {ROOT: os.path.realpath(root), LOG: str(log)}
     path = os.pathsep.join(filter(None, paths))
     return os.environ | watched | {"PYTHONPATH": path}

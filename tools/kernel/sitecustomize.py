@@ -1,5 +1,5 @@
 """Python imports this as it starts: in a notebook's kernel and in what that starts."""
 
-import reads
+from tools import reads
 
 reads.watch()
