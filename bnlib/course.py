@@ -7,11 +7,12 @@ makes and grades the sets is ``grading``, in the repository.
 import os
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = ["expect", "instances"]
 
 
-def instances(name):
+def instances(name: str) -> np.random.Generator:
     """Return the generator of one test's random instances.
 
     In a notebook it is another one at every call. Grading puts a function in its
@@ -45,7 +46,9 @@ def instances(name):
     return np.random.default_rng()
 
 
-def expect(what, found, wanted, allowed, look):
+def expect(
+    what: str, found: ArrayLike, wanted: ArrayLike, allowed: float, look: str
+) -> None:
     """Hold what a function gave against what it should have given.
 
     Parameters

@@ -111,6 +111,14 @@ def find(root, path, notebook):
     return None
 
 
+def with_outputs(root, path, notebook):
+    """Return a notebook as its page shows it; None where no run of it is kept."""
+    if not code_cells(notebook):
+        return notebook
+    kept = find(root, path, notebook)
+    return kept[0] if kept else None
+
+
 def is_current(root, run):
     """Say whether all that a run has read is as it was then."""
     return all(reads.digest(root / name) == was for name, was in run["read"].items())

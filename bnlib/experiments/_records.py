@@ -2,9 +2,11 @@
 
 import itertools
 import json
+import os
 import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,15 +61,15 @@ class Record:
     id: str
     title: str
     scale: str
-    parameters: dict
-    axes: list
-    results: list
+    parameters: dict[str, Any]
+    axes: list[str]
+    results: list[dict[str, Any]]
     source: str
-    versions: dict
+    versions: dict[str, str]
     device: str
     seconds: float
-    peak_memory: dict
-    data: dict
+    peak_memory: dict[str, Any]
+    data: dict[str, str]
     command: str
     date: str
     confirmed: dict | None
@@ -96,11 +98,11 @@ class Record:
         return f"confirmed on {units}, {day}"
 
     @property
-    def seeds(self):
+    def seeds(self) -> list[int]:
         """The seeds of the run, a list."""
         return self.parameters["seeds"]
 
-    def array(self, name):
+    def array(self, name: str) -> np.ndarray:
         """One result over the whole sweep.
 
         Parameters
@@ -214,7 +216,7 @@ def write_record(record, folder, force):
     return path
 
 
-def load_record(id, folder=RECORDS):
+def load_record(id: str, folder: str | os.PathLike[str] = RECORDS) -> Record:
     """Read a measured result.
 
     Parameters

@@ -9,14 +9,17 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from bnlib import data as datasets
+from bnlib.data import Dataset
 
-_EXPERIMENTS = {}
+_EXPERIMENTS: dict[str, "Experiment"] = {}
+
+Function = TypeVar("Function", bound=Callable[..., dict[str, Any]])
 SCALES = ("live", "paper")
 
 
@@ -35,7 +38,7 @@ class Context(NamedTuple):
 
     device: torch.device
     seed_sequence: np.random.SeedSequence
-    datasets: dict
+    datasets: dict[str, Dataset]
 
 
 @dataclass(frozen=True)
@@ -46,16 +49,18 @@ class Experiment:
     title: str
     chapter: str
     source: str
-    sweep: dict
-    live: dict
-    paper: dict
-    paired: tuple
-    data: tuple
+    sweep: dict[str, str]
+    live: dict[str, Any]
+    paper: dict[str, Any]
+    paired: tuple[str, ...]
+    data: tuple[str, ...]
     threads: int | None
-    timed: tuple | bool
-    function: Callable
+    timed: tuple[str, ...] | bool
+    function: Callable[..., dict[str, Any]]
 
-    def parameters(self, scale, overrides=None):
+    def parameters(
+        self, scale: str, overrides: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         """The parameters of `scale` with `overrides` put in, checked.
 
         Parameters
@@ -102,7 +107,7 @@ class Experiment:
                         f"{name} are among {', '.join(known)}, not {value!r}"
                     )
 
-    def units(self, parameters):
+    def units(self, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Every combination of the swept parameters, the last one fastest."""
         axes = [parameters[name] for name in self.sweep.values()]
         return [
@@ -131,18 +136,18 @@ def _matching(name, given, registered):
 
 def experiment(
     *,
-    id,
-    title,
-    chapter,
-    source,
-    sweep,
-    live,
-    paper,
-    paired=(),
-    data=(),
-    threads=None,
-    timed=(),
-):
+    id: str,
+    title: str,
+    chapter: str,
+    source: str,
+    sweep: dict[str, str],
+    live: dict[str, Any],
+    paper: dict[str, Any],
+    paired: tuple[str, ...] = (),
+    data: tuple[str, ...] = (),
+    threads: int | None = None,
+    timed: tuple[str, ...] | bool = (),
+) -> Callable[[Function], Function]:
     """Register the decorated function as an experiment.
 
     The function computes one unit: it takes a `Context`, the unit's swept
@@ -281,7 +286,7 @@ def _import_all():
             importlib.import_module(f"{__package__}.{module.name}")
 
 
-def all_experiments():
+def all_experiments() -> list[Experiment]:
     """Every experiment, in the order of their ids.
 
     Returns
@@ -298,7 +303,7 @@ def all_experiments():
     return [_EXPERIMENTS[id] for id in sorted(_EXPERIMENTS)]
 
 
-def get(id):
+def get(id: str) -> Experiment:
     """The experiment of that id.
 
     Parameters

@@ -1,16 +1,17 @@
 """Run an experiment: unit by unit, resumable, into a record."""
 
+import os
 import shlex
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import filelock
 import torch
 
 from bnlib import data
-from bnlib._extras import extra
 from bnlib._files import runs_folder
 from bnlib.experiments._files import Partial, canonical
 from bnlib.experiments._machine import (
@@ -24,14 +25,22 @@ from bnlib.experiments._machine import (
 from bnlib.experiments._records import RECORDS, Record, check_target, write_record
 from bnlib.experiments._registry import Experiment, get
 from bnlib.experiments._source import source_hash
-from bnlib.experiments._units import compute_unit
+from bnlib.experiments._units import compute_unit, progress
 
 
 class AlreadyRunning(RuntimeError):
     """Another process is at the same run."""
 
 
-def run(id, scale="live", *, device="auto", folder=None, force=False, **parameters):
+def run(
+    id: str,
+    scale: str = "live",
+    *,
+    device: str = "auto",
+    folder: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    **parameters: Any,
+) -> Record:
     """Run an experiment and return its record.
 
     At paper scale with the registered parameters, or with `folder`, the record
@@ -143,13 +152,10 @@ class _Run:
 
     def _compute(self, datasets, finished, partial):
         """Entries of all units in order, `finished` ones taken as they are."""
-        with extra("data"):
-            from tqdm import tqdm
-
         entries = {canonical(entry["unit"]): entry for entry in finished}
         units = self.experiment.units(self.parameters)
         try:
-            for unit in tqdm(units, desc=self.experiment.id, unit="unit", disable=None):
+            for unit in progress(units, self.experiment.id):
                 if canonical(unit) not in entries:
                     entry = self._compute_unit(unit, datasets)
                     if partial is not None:

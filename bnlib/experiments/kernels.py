@@ -79,20 +79,20 @@ LIVE = {
     "dtypes": ["float32"],
     "activations": ["none"],
     "seeds": [0],
-    "backends": ["torch", "plain", "cpu"],
+    "backends": ["pytorch", "plain", "c"],
     "rounds": 3,
     "megabytes": 0.0,
 }
 PAPER = LIVE | {
     "cases": LARGE + SMALL,
     "activations": ["none", "relu"],
-    "backends": ["torch", "plain", "native", "cpu", "auto", "compiled"],
+    "backends": ["pytorch", "plain", "torch", "c", "auto", "compiled"],
     "rounds": 15,
 }
 GPU = PAPER | {
     "cases": [*LARGE[1:5], LARGE[6]],
     "dtypes": ["float32", "bfloat16"],
-    "backends": ["torch", "triton", "compiled"],
+    "backends": ["pytorch", "triton", "compiled"],
     "megabytes": 500.0,
 }
 SPEED = {
@@ -163,9 +163,9 @@ def _timed(backends, times):
     copy = times["copy"][:, 0]
     row = {"copy_ms": _digits(1e3 * np.median(copy))}
     row["copy_spread"] = round(spread(copy), 3)
-    row["torch_spread"] = round(spread(times["torch"][:, 1]), 3)
+    row["pytorch_spread"] = round(spread(times["pytorch"][:, 1]), 3)
     for column, part in enumerate(("forward", "both")):
-        theirs, row[f"{part}_ms"], row[f"{part}_speedup"] = times["torch"], [], []
+        theirs, row[f"{part}_ms"], row[f"{part}_speedup"] = times["pytorch"], [], []
         for name in backends:
             own = times.get(name, np.full_like(theirs, np.nan))
             gain = np.median(theirs[:, column] / own[:, column])
@@ -204,7 +204,7 @@ EXACT = {
     "inputs": [name for name in HARD if not name.startswith("2^23")],
     "layouts": LAYOUTS,
     "seeds": [0],
-    "backends": ["torch", "readable", "native", "cpu"],
+    "backends": ["pytorch", "readable", "torch", "c"],
 }
 
 

@@ -3,11 +3,12 @@
 import torch
 
 from bnlib import _checks
+from bnlib._torch_internals import BatchNormBase, is_in_backward_pass
 from bnlib.functional import batch_norm
 from bnlib.statistics import averaging_share
 
 
-class Layer(torch.nn.modules.batchnorm._BatchNorm):
+class Layer(BatchNormBase):
     """What the layers share: checks, the states, and the running statistics."""
 
     #: Whether training mode, too, normalises with the buffers and leaves them alone.
@@ -108,10 +109,8 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
 
 
 def recomputes():
-    """Whether a backward pass runs this forward, as activation checkpointing does."""
-    # No public function tells; torch.utils.checkpoint itself asks this one.
-    compiling = torch.compiler.is_compiling()
-    return not compiling and torch._C._current_graph_task_id() != -1
+    """Say whether a backward pass runs this, as activation checkpointing does."""
+    return not torch.compiler.is_compiling() and is_in_backward_pass()
 
 
 class BatchNorm1d(Layer, torch.nn.BatchNorm1d):

@@ -3,7 +3,7 @@
 import torch
 from torch.nn.utils import parametrize
 
-from bnlib import _arrays, _checks
+from bnlib import _arrays, _checks, _modules
 
 
 class _WeightNorm(torch.nn.Module):
@@ -95,8 +95,7 @@ def weight_norm(module, name="weight", dim=0):
     ----------
     Salimans and Kingma 2016; chapter 11.
     """
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"module is a {type(module).__name__}: give a torch Module")
+    _modules.check_module("module", module)
     weight = getattr(module, name, None)
     if not isinstance(weight, torch.nn.Parameter):
         known = ", ".join(n for n, _ in module.named_parameters(recurse=False))

@@ -2,10 +2,12 @@
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import array_api_compat as compat
 
 from bnlib import _arrays
+from bnlib._arrays import Array
 from bnlib.problems._trial import check_derivatives
 
 
@@ -41,18 +43,18 @@ class Loss(ABC):
     strictly_increasing = False
 
     @abstractmethod
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         """Return the loss, elementwise."""
 
     @abstractmethod
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         """Return the first derivative, elementwise."""
 
     @abstractmethod
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         """Return the second derivative, elementwise; either side's at a kink."""
 
-    def d1_d2(self, t):
+    def d1_d2(self, t: Array) -> tuple[Array, Array]:
         """Return both derivatives for less than each alone, exact to about 1e-16."""
         return self.d1(t), self.d2(t)
 
@@ -83,18 +85,18 @@ class Logistic(Loss):
     lipschitz, zeta = 1.0, 0.25
     strictly_increasing = True
 
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         xp = compat.array_namespace(t)
         size = xp.abs(t)
         return 0.5 * (t + size) + xp.log1p(xp.exp(-size))
 
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         return _sigmoid(t)
 
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         return _sigmoid_slope(t)
 
-    def d1_d2(self, t):
+    def d1_d2(self, t: Array) -> tuple[Array, Array]:
         first = _sigmoid(t)
         return first, first - first * first
 
@@ -112,20 +114,20 @@ class Sigmoid(Loss):
     lipschitz, zeta = 0.25, 1 / (6 * math.sqrt(3))
     strictly_increasing = True
 
-    def __init__(self, shift=0.0):
+    def __init__(self, shift: float = 0.0):
         self._shift = shift
         self.breaks = (shift,)
 
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         return _sigmoid(t - self._shift)
 
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         return _sigmoid_slope(t - self._shift)
 
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         return self.d1_d2(t)[1]
 
-    def d1_d2(self, t):
+    def d1_d2(self, t: Array) -> tuple[Array, Array]:
         first = _sigmoid_slope(t - self._shift)
         return first, -first * compat.array_namespace(t).tanh((t - self._shift) / 2)
 
@@ -143,14 +145,14 @@ class SmoothedHinge(Loss):
     lipschitz = zeta = 1.0
     breaks = (-1.0, 0.0)
 
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         xp = compat.array_namespace(t)
         return 0.5 * self.d1(t) ** 2 + xp.clip(t, 0.0, None)
 
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         return compat.array_namespace(t).clip(1 + t, 0.0, 1.0)
 
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         xp = compat.array_namespace(t)
         return xp.astype((t > -1) & (t < 0), t.dtype)
 
@@ -168,13 +170,13 @@ class PseudoHuber(Loss):
     lipschitz = zeta = 1.0
     breaks = (-1.0,)
 
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         return (1 + t) * ((1 + t) / (1 + self._root(t)))
 
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         return (1 + t) / self._root(t)
 
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         return self._root(t) ** -3.0
 
     def _root(self, t):
@@ -192,7 +194,7 @@ LOSSES = {
 }
 
 
-def resolve_loss(loss, like):
+def resolve_loss(loss: Any, like: Array) -> Loss:
     """Return the loss of that name, or an own one after trying it.
 
     Parameters

@@ -5,7 +5,7 @@ import shutil
 import nbformat
 from sound_page import CARD
 
-from tools import build, execution, runs
+from tools import build, execution, repository, runs
 from tools.cells import code_cells, output_text
 
 CONTENTS = """
@@ -86,6 +86,7 @@ class Book(Notebooks):
         for name in ("_config.yml", "references.bib"):
             shutil.copy(build.ROOT / name, root)
         self.write("_toc.yml", CONTENTS)
+        self.set_addresses(repository.UNSET)
         self.write("bnlib/value.txt", "package one")
         self.write_notebook("intro.ipynb", INTRO)
         self.write_page(code=READ_PACKAGE)
@@ -93,6 +94,10 @@ class Book(Notebooks):
     def write_page(self, text="", code=None, **printed):
         name = "chapters/02-page.ipynb"
         self.write_notebook(name, f"# Page\n\n{OPENING}\n\n{text}", code, **printed)
+
+    def set_addresses(self, address, site=""):
+        config = (self.root / "_config.yml").read_text()
+        self.write("_config.yml", repository.configured(config, address, site))
 
     def build(self):
         return build.build(self.root)

@@ -3,10 +3,9 @@
 import importlib.metadata
 
 import pytest
-from small_book import CONTENTS, OPENING, READ_PACKAGE, Book, Builder
+from small_book import READ_PACKAGE, Book, Builder
 
 from tools import build, execution, jupyter_book
-from tools.site import Site
 
 
 @pytest.fixture(scope="module")
@@ -100,39 +99,10 @@ def test_every_fault_of_the_pages_is_named_with_its_place(book):
     assert not build.is_current(book.root)
 
 
-def tags(book, name):
-    """Give a page's meta tags."""
-    return Site.read(book.root / "_build/html").pages[name].meta
-
-
-def test_a_page_is_described_by_its_opening(book):
-    name = "chapters/02-page.html"
-    assert tags(book, name)["description"] == OPENING
-    assert tags(book, name)["og:title"] == "Page"
-    assert tags(book, name)["og:image"] == "../_static/preview.png"
-    assert "og:url" not in tags(book, name)
-    assert '<base href="/" />' in book.html("404.html")
-
-
-def test_with_the_sites_address_cards_and_links_are_whole(book):
-    config = (book.root / "_config.yml").read_text()
-    address = "https://someone.example/a-book"
-    book.write("_config.yml", config.replace('baseurl: ""', f"baseurl: {address}"))
-    book.write("_toc.yml", CONTENTS + "      - file: chapters/more\n")
-    words = "A page of text can say in its front matter what it is about."
-    book.write("chapters/more.md", f"---\ndescription: {words}\n---\n# More\n\nText.\n")
+def test_what_a_cell_prints_in_parts_is_one_output(book):
     code = "print('one', flush=True)\nimport time\ntime.sleep(0.5)\nprint('two')"
     book.write_page(code=code, printed="one\ntwo")
     assert book.build() == []
-    more = tags(book, "chapters/more.html")
-    assert more["description"] == more["og:description"] == words
-    assert more["og:url"] == f"{address}/chapters/more.html"
-    assert more["og:image"] == f"{address}/_static/preview.png"
-    assert tags(book, "index.html")["og:url"] == f"{address}/"
-    assert f'<link rel="canonical" href="{address}/" />' in book.html("index.html")
-    assert '<base href="/a-book/" />' in book.html("404.html")
-    assert '<a href="chapters/more.html">2. More</a>' in book.html("404.html")
-    # Beside: what a cell prints in parts is one output.
     assert book.html("chapters/02-page.html").count('class="output stream') == 1
 
 

@@ -218,7 +218,7 @@ def test_an_own_loss_that_varies_too_fast_is_refused():
 
     problem, w = gaussian()
     own = GaussianHalfspace(problem.u, problem.S, Waves())
-    with pytest.raises(ValueError, match="the loss varies too fast to be integrated"):
+    with refused(ValueError, "loss", "varies too fast"):
         own.value(100 * w)
 
 

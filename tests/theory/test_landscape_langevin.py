@@ -193,7 +193,7 @@ class Bare:
         (
             {"start": np.full((2, 2), np.inf)},
             ValueError,
-            ("start", "number that is not finite"),
+            ("start", "not finite"),
         ),
         (
             {"start": np.full((2, 2), 1e200)},

@@ -217,7 +217,7 @@ def test_an_unknown_method_lists_the_known_ones(method):
 
 @pytest.mark.parametrize("model", [None, "net", torch.ones(3), nn.BatchNorm1d])
 def test_what_is_no_module_is_named(model):
-    with refused(TypeError, "model", type(model), "torch Module"):
+    with refused(TypeError, "model", type(model), "torch.nn.Module"):
         recalibrate(model, good())
 
 
