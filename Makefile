@@ -56,7 +56,7 @@ check: $(READY)  ## the quick tests, without the site; SUBJECT=layers: those alo
 	$(PYTEST) -m "not slow" --instances 1 $(if $(SUBJECT),$(SUBJECT:%=tests/%),$(QUICK))
 
 test: book  ## run all tests (builds the site first)
-	$(PYTEST) -p tools.nbval_runs --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
+	$(PYTEST) --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
 
 check-site: book  ## the browser tests in every light: dark, phone, keyboard, paper
 	$(BIN)/python -m pytest -n 2 tests/browser --every-light

@@ -6,6 +6,9 @@ import pytest
 
 from tools import build
 
+#: Notebooks that are named on the command line are nbval's, with the runs kept.
+pytest_plugins = ["nbval_runs"]
+
 
 def pytest_addoption(parser):
     parser.addoption(

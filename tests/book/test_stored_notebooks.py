@@ -126,9 +126,10 @@ CHANGES = {
 def failing_cells(path, *how):
     """Let nbval judge one notebook, as `make test` does; return the cells it names."""
     command = [sys.executable, "-m", "pytest", "--color=no", "-p", "nbval.plugin"]
-    command += ["-p", "tools.nbval_runs", "--nbval-sanitize-with", str(SANITIZE)]
+    command += ["-p", "nbval_runs", "--nbval-sanitize-with", str(SANITIZE)]
     command += [f"--rootdir={path.parent}", "-p", "no:cacheprovider", *how, str(path)]
-    alone = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    paths = f"{ROOT}{os.pathsep}{ROOT / 'tests'}"
+    alone = {"PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=path.parent, env=os.environ | alone
     )

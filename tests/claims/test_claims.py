@@ -11,6 +11,7 @@ import torch
 import bnlib
 from bnlib.claims import (
     Check,
+    _instances_transform,
     all_claims,
     chapter02_transform,
     chapter02_whole_batch,
@@ -112,7 +113,7 @@ ABOUT_VALUES = [
 
 @pytest.mark.parametrize("id", [*ABOUT_VALUES, "bn-pair-correlation"])
 def test_a_wrong_transform_makes_the_claims_about_it_fail(id, monkeypatch):
-    for module in (chapter02_transform, chapter02_whole_batch):
+    for module in (_instances_transform, chapter02_transform, chapter02_whole_batch):
         monkeypatch.setattr(module, "batch_norm_forward", broken_forward)
     assert not judge(get(id), seeds=range(3)).passes
 

@@ -1,4 +1,4 @@
-"""Let nbval judge the runs that ``make book`` kept: ``pytest -p tools.nbval_runs``.
+"""Let nbval judge the runs that ``make book`` kept: a plugin of these tests.
 
 Each cell is a test of nbval's own, which compares strictly what is stored with what
 came out. Only its kernel is another: it answers with the outputs of the kept run, so
