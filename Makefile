@@ -24,7 +24,7 @@ READY := .venv/.ready
 # run the original's bnlib, or nothing.
 MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd -P)" && echo moved)
 
-.PHONY: help book test check-site lab serve notebooks assignments bench pins clean moved
+.PHONY: help book test check-site lab serve notebooks pdf executed package release-check assignments bench pins clean moved
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,20 @@ serve:  ## show the built site on this machine
 
 notebooks: $(READY)  ## run every notebook again and store its text outputs
 	$(BIN)/python -m tools.notebooks
+
+pdf: book  ## print the whole site to one file, _build/book.pdf (needs Chromium)
+	$(BIN)/python -m tools.pdf
+
+executed: book  ## write the notebooks with all outputs to _build/executed
+	$(BIN)/python -m tools.executed _build/executed
+
+package:  ## build the wheel and the source distribution into dist
+	$(PYTHON) -m venv _build/package
+	_build/package/bin/python -m pip install -q --disable-pip-version-check build
+	_build/package/bin/python -m build --quiet
+
+release-check: $(READY)  ## say what a release still needs
+	@$(BIN)/python -m tools.release
 
 # By way of the environment: a list of processes shows the arguments to everybody.
 assignments: export BNLIB_COURSE_KEY = $(value KEY)

@@ -3,6 +3,7 @@
 import math
 from numbers import Real
 
+import array_api_compat as compat
 import numpy as np
 
 from bnlib._arrays import check_arrays, values_averaged
@@ -85,3 +86,44 @@ def check_training_count(name, x, axes):
             "statistics"
         )
     return count
+
+
+def check_finite(name, array):
+    """Raise unless every value of an array is finite."""
+    xp = compat.array_namespace(array)
+    if not bool(xp.all(xp.isfinite(array))):
+        raise ValueError(f"{name} has values that are not finite")
+
+
+def check_numpy(**arrays):
+    """Raise unless all are NumPy arrays, dense, real and floating."""
+    for name, array in arrays.items():
+        if not compat.is_numpy_array(array):
+            raise TypeError(f"{name} is a {type(array).__name__}: give a NumPy array")
+    check_arrays(**arrays)
+
+
+def plain_array(name, value):
+    """Return what is given, a list too, as a float64 NumPy array of its own."""
+    kind = type(value).__name__
+    try:
+        found = np.asarray(value)
+        # Casting would drop an imaginary part and a mask, and read text as numbers.
+        if found.dtype.kind in "fiub" and not isinstance(value, np.ma.MaskedArray):
+            return found.astype(np.float64)
+        kind = f"{kind} of dtype {found.dtype}"
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    raise TypeError(f"{name} is a {kind}: give a plain array of real numbers")
+
+
+def finite_array(name, value, ndim=None):
+    """Return what is given as `plain_array`, of so many axes, not empty and finite."""
+    found = plain_array(name, value)
+    if (ndim is not None and found.ndim != ndim) or found.size == 0:
+        axes = "an array" if ndim is None else f"{ndim} axes"
+        raise ValueError(
+            f"{name} has shape {found.shape}: give {axes} with at least one entry"
+        )
+    check_finite(name, found)
+    return found

@@ -65,7 +65,7 @@ def site():
 @pytest.fixture(scope="session")
 def address(site):
     # Here, since only the tests in a browser need what it imports.
-    from browsing import served
+    from tools.browser import served
 
     with served(site) as address:
         yield address

@@ -14,14 +14,9 @@ _ROUNDING = 1e-9
 
 def check_points(x, inputs):
     """Return x as a float array (m, inputs) of numbers in [-1, 1], or say why not."""
-    if isinstance(x, np.ma.MaskedArray):
-        raise TypeError("x is a MaskedArray, whose mask would be lost: give an array")
-    points = np.asarray(_arrays.detached(x))
-    if not np.issubdtype(points.dtype, np.number) or np.iscomplexobj(points):
-        raise TypeError(f"x has dtype {points.dtype}: give real numbers")
+    points = _checks.plain_array("x", _arrays.detached(x))
     if points.ndim != 2 or points.shape[1] != inputs:
         raise ValueError(f"x has shape {points.shape}: give (m, {inputs})")
-    points = points.astype(np.float64)
     # Written so that NaN is refused too.
     outside = ~(np.abs(points) <= 1 + _ROUNDING)
     if outside.any():

@@ -46,7 +46,7 @@ def _confirm(options):
         record = confirm(
             options.id, options.units, device=options.device, folder=options.folder
         )
-    except (ValueError, TypeError, OSError) as error:
+    except (ImportError, ValueError, TypeError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     print(f"{record.id}: {record.standing}")

@@ -4,8 +4,6 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from tqdm import tqdm
-
 from bnlib import data
 from bnlib._files import write_whole
 from bnlib.experiments._machine import (
@@ -18,7 +16,7 @@ from bnlib.experiments._machine import (
 from bnlib.experiments._records import RECORDS, load_record, to_json
 from bnlib.experiments._registry import get
 from bnlib.experiments._source import source_hash
-from bnlib.experiments._units import compute_unit
+from bnlib.experiments._units import compute_unit, progress
 
 
 def confirm(id, units=8, *, device="auto", folder=RECORDS):
@@ -104,7 +102,7 @@ def _check(experiment, record, units):
 def _compare(experiment, record, rows, device):
     datasets = {name: data.load(name) for name in experiment.data}
     units = experiment.units(record.parameters)
-    for row in tqdm(rows, desc=experiment.id, unit="unit", disable=None):
+    for row in progress(rows, experiment.id):
         unit = units[row]
         found = compute_unit(experiment, record.parameters, unit, device, datasets)
         stored = {k: v for k, v in record.results[row].items() if k not in unit}

@@ -12,7 +12,6 @@ import filelock
 import torch
 
 from bnlib import data
-from bnlib._extras import extra
 from bnlib._files import runs_folder
 from bnlib.experiments._files import Partial, canonical
 from bnlib.experiments._machine import (
@@ -26,7 +25,7 @@ from bnlib.experiments._machine import (
 from bnlib.experiments._records import RECORDS, Record, check_target, write_record
 from bnlib.experiments._registry import Experiment, get
 from bnlib.experiments._source import source_hash
-from bnlib.experiments._units import compute_unit
+from bnlib.experiments._units import compute_unit, progress
 
 
 class AlreadyRunning(RuntimeError):
@@ -153,13 +152,10 @@ class _Run:
 
     def _compute(self, datasets, finished, partial):
         """Entries of all units in order, `finished` ones taken as they are."""
-        with extra("data"):
-            from tqdm import tqdm
-
         entries = {canonical(entry["unit"]): entry for entry in finished}
         units = self.experiment.units(self.parameters)
         try:
-            for unit in tqdm(units, desc=self.experiment.id, unit="unit", disable=None):
+            for unit in progress(units, self.experiment.id):
                 if canonical(unit) not in entries:
                     entry = self._compute_unit(unit, datasets)
                     if partial is not None:

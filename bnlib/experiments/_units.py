@@ -4,8 +4,17 @@ import json
 
 import numpy as np
 
+from bnlib._extras import extra
 from bnlib.experiments._files import canonical, fingerprint
 from bnlib.experiments._registry import Context
+
+
+def progress(units, name):
+    """Go through units of an experiment with a bar, where there is a terminal."""
+    with extra("data"):
+        from tqdm import tqdm
+
+    return tqdm(units, desc=name, unit="unit", disable=None)
 
 
 def compute_unit(experiment, parameters, unit, device, datasets):

@@ -8,7 +8,7 @@ import numpy as np
 from bnlib import _checks, optim
 from bnlib.decoupling import LeastSquares
 from bnlib.experiments._registry import experiment
-from bnlib.halfspaces import FiniteHalfspace, GaussianHalfspace
+from bnlib.halfspaces import FiniteHalfspace, GaussianHalfspace, halfspace_rows
 
 # Where the bound is smaller than this, rounding is what is left of a gap.
 _ROUNDING = 1e-12
@@ -369,8 +369,8 @@ def halfspaces_a9a(context, loss, steps, trial_steps, factors, reference_steps, 
     without the trials of the step, and without what only the trace needs.
     """
     data = context.datasets["a9a"]
-    signs = -data.y_train.astype(float)
-    problem = FiniteHalfspace(data.x_train.multiply(signs[:, None]).tocsr(), loss)
+    labels = data.y_train.astype(float)
+    problem = FiniteHalfspace(halfspace_rows(data.x_train, labels), loss)
     start = _start(problem, np.random.default_rng(context.seed_sequence))
     return _compare(
         problem, start, steps, trial_steps, factors, reference_steps, points

@@ -123,7 +123,7 @@ def linear_flow(
     ----------
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     start = _arguments.weights_of(rows, start, "start", ndim=1)
     log_times = _arguments.increasing("log_times", log_times)
     _arguments.method(method)

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.implicit_bias import _arguments, _norms
+from bnlib.problems import halfspace_rows
 
 # Of the margin over the largest row: below it the solution would be rounding.
 _LEAST_MARGIN = 1e-6
@@ -38,6 +39,8 @@ class L1Margin(NamedTuple):
 def signed_rows(X: ArrayLike, y: ArrayLike) -> np.ndarray:
     """Return the rows ``y_n x_n``: a linear model has margins ``rows @ w``.
 
+    They are minus those of `bnlib.halfspaces.halfspace_rows`, whose losses rise.
+
     Parameters
     ----------
     X : array, shape (n, d)
@@ -64,7 +67,7 @@ def signed_rows(X: ArrayLike, y: ArrayLike) -> np.ndarray:
     Chapter 11, "Weight normalization".
     """
     X, y = _arguments.examples(X, y)
-    return y[:, None] * X
+    return -halfspace_rows(X, y)
 
 
 def log_loss(rows: ArrayLike, w: ArrayLike) -> tuple[float, np.ndarray]:
@@ -100,7 +103,7 @@ def log_loss(rows: ArrayLike, w: ArrayLike) -> tuple[float, np.ndarray]:
     ----------
     Chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     w = _arguments.weights_of(rows, w, ndim=1)
     value, shares = log_sum(rows @ w)
     return value, shares @ rows
@@ -141,7 +144,7 @@ def normalised_margins(rows: ArrayLike, w: ArrayLike, p: float = 2) -> np.ndarra
     ----------
     Chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     w = _arguments.weights_of(rows, w)
     _arguments.exponent(p)
     if (w == 0).all(axis=-1).any():
@@ -176,7 +179,7 @@ def angle(a: ArrayLike, b: ArrayLike) -> np.ndarray:
     Kahan 2006, "How futile are mindless assessments of roundoff", section 12;
     chapter 11, "Weight normalization".
     """
-    a, b = _arguments.array("a", a), _arguments.array("b", b)
+    a, b = _checks.finite_array("a", a), _checks.finite_array("b", b)
     for name, vector in (("a", a), ("b", b)):
         if vector.ndim == 0 or (vector == 0).all(axis=-1).any():
             raise ValueError(f"{name} is zero or no vector: it has no direction")
@@ -220,7 +223,7 @@ def max_margin(rows: ArrayLike) -> MaxMargin:
     Lawson and Hanson 1974, *Solving least squares problems*, chapter 23; chapter
     11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     scale = _norms.lengths(rows).max()
     if scale == 0:
         raise ValueError("rows are all zero: nothing separates them")
@@ -277,7 +280,7 @@ def max_l1_margin(rows: ArrayLike) -> L1Margin:
     Rosset, Zhu and Hastie 2004, "Boosting as a regularized path to a maximum margin
     classifier"; chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     n, d = rows.shape
     scale = np.abs(rows).max() or 1.0
     # Unknown: the positive part, the negative part, and the margin to be raised.
@@ -335,7 +338,7 @@ def limit_offset(rows: ArrayLike) -> np.ndarray:
     Soudry et al. 2018, "The implicit bias of gradient descent on separable data";
     chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     best = max_margin(rows)
     near = rows[rows @ best.weights < 1 + 1e-7] * np.linalg.norm(best.weights)
     across = np.linalg.svd(best.direction[None])[2][1:]

@@ -40,7 +40,7 @@ def directions(w, p=2):
 
 def _point(name, V, p):
     _arguments.exponent(p)
-    V = _arguments.array(name, V)
+    V = _checks.finite_array(name, V)
     if not V.any():
         raise ValueError(f"{name} is zero: its norm has no gradient there")
     return V
@@ -105,7 +105,7 @@ def tangent_projection(V: ArrayLike, g: ArrayLike, p: float = 2) -> np.ndarray:
     ----------
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
-    V, g = _point("V", V, p), _arguments.array("g", g)
+    V, g = _point("V", V, p), _checks.finite_array("g", g)
     if g.shape != V.shape:
         raise ValueError(f"V has shape {V.shape} and g {g.shape}: give equal ones")
     return _projected(V, g, p)

@@ -57,7 +57,7 @@ def constrained_path(rows: ArrayLike, lengths: ArrayLike) -> np.ndarray:
     Rosset, Zhu and Hastie 2004, "Margin maximizing loss functions"; chapter 11,
     "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     lengths = _arguments.increasing("lengths", lengths)
     _checks.check_positive("lengths[0]", float(lengths[0]))
     max_margin(rows)  # raises where nothing separates the rows
@@ -133,7 +133,7 @@ def coordinate_descent(
     Telgarsky 2013, "Margins, shrinkage, and boosting"; chapter 11, "Weight
     normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     _checks.check_integer("steps", steps, 0)
     _checks.check_positive("rate", rate)
     largest = np.abs(rows).max()

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bnlib import _arrays, _checks
-from bnlib.landscape._checks import numpy_array
 
 
 class Walk(NamedTuple):
@@ -173,13 +172,13 @@ def _checked(problem, start, temperature, rng):
             )
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng is {rng!r}: give a numpy.random.Generator")
-    here = np.array(numpy_array("start", start), dtype=np.float64)
+    _checks.check_numpy(start=start)
+    here = start.astype(np.float64)
     if here.ndim != 2 or here.size == 0:
         raise ValueError(
             f"start has shape {here.shape}: give (chains, d), at least one of each"
         )
-    if not np.isfinite(here).all():
-        raise ValueError("start has a number that is not finite")
+    _checks.check_finite("start", here)
     for name, shape in (("value", here.shape[:1]), ("gradient", here.shape)):
         with _arrays.silently():
             found = np.asarray(getattr(problem, name)(here))

@@ -6,10 +6,9 @@ from itertools import pairwise
 import array_api_compat as compat
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks, _relu_networks
 from bnlib._arrays import Array
-from bnlib.implicit_bias import max_l1_margin
-from bnlib.landscape._checks import numpy_array
+from bnlib.implicit_bias import max_l1_margin, signed_rows
 
 
 def margins(weights: Sequence[Array], X: Array, y: Array) -> Array:
@@ -46,13 +45,11 @@ def margins(weights: Sequence[Array], X: Array, y: Array) -> Array:
     ----------
     Chapter 13, "No minimum".
     """
-    xp = _check_network(weights, X, y)
-    hidden = X
-    with _arrays.silently():
-        for layer in weights[:-1]:
-            hidden = hidden @ layer.T
-            hidden = xp.where(hidden > 0, hidden, xp.zeros_like(hidden))
-        return y * (hidden @ weights[-1].T)[:, 0]
+    _check_library(weights, X=X, y=y)
+    _check_data(X, y)
+    _relu_networks.check_network(weights, X)
+    outputs, _ = _relu_networks.forward(weights, X)
+    return y * outputs
 
 
 def exponential_loss(weights: Sequence[Array], X: Array, y: Array) -> Array:
@@ -123,11 +120,7 @@ def radial_slope(weights: Sequence[Array], X: Array, y: Array) -> float:
     """
     found = margins(weights, X, y)
     _check_two_classes(y)
-    for number, layer in enumerate(weights, 1):
-        if not bool((layer != 0).any()):
-            raise ValueError(
-                f"layer {number} is zero: then f is zero, and separates nothing"
-            )
+    _relu_networks.check_nonzero(weights)
     # NaN compares as False, and separates nothing.
     wrong = len(found) - int((found > 0).sum())
     if wrong:
@@ -213,10 +206,11 @@ def separating_direction(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     ----------
     Boyd and Vandenberghe 2004, section 8.6; chapter 13, "No minimum".
     """
-    _check_data(numpy_array("X", X), numpy_array("y", y))
+    _checks.check_numpy(X=X, y=y)
+    _check_data(X, y)
     _check_two_classes(y)
     try:
-        w = max_l1_margin(y[:, None] * X).direction
+        w = max_l1_margin(signed_rows(X, y)).direction
     except ValueError:
         raise ValueError(
             f"no direction separates the {len(y)} examples through the origin, as far "
@@ -258,8 +252,9 @@ def rescaling_directions(weights: Sequence[np.ndarray]) -> np.ndarray:
     ----------
     Chapter 13, claim land-rescaling.
     """
-    for name, layer in _check_layers(weights).items():
-        numpy_array(name, layer)
+    _check_library(weights)
+    _checks.check_numpy(**_named(weights))
+    _relu_networks.check_layers(weights)
     if len(weights) < 2:
         raise ValueError("there is one layer: give two or more, with hidden units")
     rows = []
@@ -277,41 +272,15 @@ def rescaling_directions(weights: Sequence[np.ndarray]) -> np.ndarray:
     return np.array(rows)
 
 
-def _check_layers(weights):
-    """Raise unless the layers are matrices of one library that fit each other."""
-    if not isinstance(weights, (list, tuple)) or len(weights) == 0:
+def _check_library(weights, **others):
+    """Raise unless the layers and the others are floating arrays of one library."""
+    if not isinstance(weights, list | tuple) or not weights:
         raise TypeError(f"weights is {type(weights).__name__}: give a list of layers")
-    named = {f"layer {number}": layer for number, layer in enumerate(weights, 1)}
-    _arrays.check_arrays(**named)
-    for name, layer in named.items():
-        if layer.ndim != 2 or 0 in layer.shape:
-            raise ValueError(
-                f"{name} has shape {tuple(layer.shape)}: give (units, inputs)"
-            )
-        if not bool((abs(layer) < np.inf).all()):
-            raise ValueError(f"{name} has a weight that is not finite")
-    for number, (below, above) in enumerate(pairwise(weights), 1):
-        if above.shape[1] != below.shape[0]:
-            raise ValueError(
-                f"layer {number + 1} takes {above.shape[1]} inputs, layer {number} has "
-                f"{below.shape[0]} units"
-            )
-    return named
+    _arrays.check_arrays(**_named(weights), **others)
 
 
-def _check_network(weights, X, y):
-    named = _check_layers(weights)
-    xp = _arrays.namespace(X=X, y=y, **named)
-    _check_data(X, y)
-    if weights[-1].shape[0] != 1:
-        raise ValueError(
-            f"the last layer has {weights[-1].shape[0]} rows: give one, f is a number"
-        )
-    if weights[0].shape[1] != X.shape[1]:
-        raise ValueError(
-            f"layer 1 takes {weights[0].shape[1]} inputs, X has {X.shape[1]} features"
-        )
-    return xp
+def _named(weights):
+    return {f"weights[{k}]": layer for k, layer in enumerate(weights)}
 
 
 def _check_data(X, y):
@@ -319,8 +288,7 @@ def _check_data(X, y):
         raise ValueError(f"X has shape {tuple(X.shape)}: give (N, d)")
     if tuple(y.shape) != (len(X),):
         raise ValueError(f"y has shape {tuple(y.shape)} for {len(X)} rows of X")
-    if not bool((abs(X) < np.inf).all()):
-        raise ValueError("X has a number that is not finite")
+    _checks.check_finite("X", X)
     if not bool(((y == 1) | (y == -1)).all()):
         raise ValueError("y has labels other than 1 and -1")
 

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bnlib import _modules
-from bnlib.landscape._checks import numpy_array
+from bnlib import _checks, _modules
 
 
 def example_gradients(
@@ -112,7 +111,8 @@ def participation(covariance: np.ndarray) -> float:
     ----------
     Chapter 13, "The noise of SGD".
     """
-    C = np.asarray(numpy_array("covariance", covariance), dtype=np.float64)
+    _checks.check_numpy(covariance=covariance)
+    C = covariance.astype(np.float64)
     if C.ndim != 2 or C.shape[0] != C.shape[1]:
         raise ValueError(f"covariance has shape {C.shape}: give a square matrix")
     if not (np.isfinite(C).all() and np.trace(C) > 0):

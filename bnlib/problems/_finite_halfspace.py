@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib._arrays import Array
-from bnlib.problems._checks import check_finite, zeta_of
+from bnlib.problems._checks import zeta_of
 from bnlib.problems._losses import resolve_loss
 from bnlib.problems._ray import Moments, RayProblem
 
@@ -272,7 +272,7 @@ def _matrix(Z):
         raise ValueError(
             f"Z has shape {tuple(Z.shape)}: give (n, d), neither n nor d being 0"
         )
-    check_finite("Z", values)
+    _checks.check_finite("Z", values)
     return Z
 
 

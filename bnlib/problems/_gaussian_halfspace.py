@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib._arrays import Array
-from bnlib.problems._checks import check_finite, zeta_of
+from bnlib.problems._checks import zeta_of
 from bnlib.problems._gauss_rule import gauss_rule
 from bnlib.problems._losses import resolve_loss
 from bnlib.problems._ray import Moments, RayProblem, s_norm
@@ -72,7 +72,7 @@ class GaussianHalfspace(RayProblem):
             )
         u, S = (_arrays.double(array) + 0 for array in (u, S))
         for name, array in (("u", u), ("S", S)):
-            check_finite(name, array)
+            _checks.check_finite(name, array)
         if not bool(xp.any(u != 0)):
             raise ValueError("u is 0: no direction is better than another")
         if bool(xp.max(xp.abs(S - S.T)) > 1e-10 * xp.max(xp.abs(S))):

@@ -2,7 +2,7 @@
 
 import math
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib._arrays import Array
 from bnlib.problems._ray import Moments, RayProblem, s_norm
 
@@ -63,8 +63,7 @@ class LeastSquares(RayProblem):
                 "and (n,), neither n nor d being 0"
             )
         for name, array in (("X", X), ("y", y)):
-            if not bool(xp.all(xp.isfinite(array))):
-                raise ValueError(f"{name} has values that are not finite")
+            _checks.check_finite(name, array)
         X, y = (_arrays.double(array) for array in (X, y))
         self.dim = X.shape[1]
         with _arrays.silently():

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import array_api_compat as compat
 import numpy as np
 
 from bnlib import _arrays, _checks
@@ -133,7 +132,7 @@ class _Layer:
             raise ValueError("u is 0: there is no line of S^-1 u")
 
     def _checked(self, W):
-        _check_numpy(W=W)
+        _checks.check_numpy(W=W)
         if W.shape != (self.units, self.dim):
             raise ValueError(
                 f"W has shape {W.shape}: give ({self.units}, {self.dim}), a unit a row"
@@ -261,7 +260,7 @@ class OneHiddenLayer(_Layer):
         activation: Any = "tanh",
         loss: Any = "logistic",
     ):
-        _check_numpy(u=u, S=S)
+        _checks.check_numpy(u=u, S=S)
         super().__init__(GaussianHalfspace(u, S, loss), theta, activation)
         covariance = self.S - np.outer(self.u, self.u)
         eigenvalues, vectors = np.linalg.eigh(covariance)
@@ -365,7 +364,7 @@ class FiniteOneHiddenLayer(_Layer):
         activation: Any = "tanh",
         loss: Any = "logistic",
     ):
-        _check_numpy(Z=Z)
+        _checks.check_numpy(Z=Z)
         super().__init__(FiniteHalfspace(Z, loss), theta, activation)
         self._Z = Z.astype(np.float64)
 
@@ -382,19 +381,11 @@ class FiniteOneHiddenLayer(_Layer):
         )
 
 
-def _check_numpy(**arrays):
-    _arrays.check_arrays(**arrays)
-    for name, array in arrays.items():
-        if compat.is_torch_array(array):
-            raise TypeError(f"{name} is a torch tensor: give a NumPy array")
-
-
 def _check_theta(theta, u):
     _arrays.check_arrays(theta=theta, u=u)
     if theta.ndim != 1 or len(theta) == 0:
         raise ValueError(f"theta has shape {theta.shape}: give (m,), m at least 1")
-    if not np.isfinite(theta).all():
-        raise ValueError("theta has values that are not finite")
+    _checks.check_finite("theta", theta)
     if (theta == 0).any():
         raise ValueError(
             f"theta[{int(np.argmin(theta != 0))}] is 0: that unit never reaches the "

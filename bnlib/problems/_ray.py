@@ -191,8 +191,8 @@ def s_norm(w: Array, Sw: Array) -> float:
     --------
     >>> import numpy as np
     >>> w = np.array([3e200, 4e200])
-    >>> s_norm(w, w)
-    5e+200
+    >>> f"{s_norm(w, w):.6e}"
+    '5.000000e+200'
 
     References
     ----------

@@ -5,7 +5,7 @@ import shutil
 import nbformat
 from sound_page import CARD
 
-from tools import build
+from tools import build, repository
 
 CONTENTS = """
 format: jb-book
@@ -31,6 +31,7 @@ class Book:
         for name in ("_config.yml", "references.bib"):
             shutil.copy(build.ROOT / name, root)
         self.write("_toc.yml", CONTENTS)
+        self.set_addresses(repository.UNSET)
         self.write("bnlib/value.txt", "package one")
         self.write_notebook("intro.ipynb", INTRO)
         self.write_page(code=READ_PACKAGE)
@@ -55,6 +56,10 @@ class Book:
     def write_page(self, text="", code=None, **printed):
         name = "chapters/02-page.ipynb"
         self.write_notebook(name, f"# Page\n\n{OPENING}\n\n{text}", code, **printed)
+
+    def set_addresses(self, address, site=""):
+        config = (self.root / "_config.yml").read_text()
+        self.write("_config.yml", repository.configured(config, address, site))
 
     def build(self):
         return build.build(self.root)

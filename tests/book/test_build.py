@@ -4,10 +4,9 @@ import importlib.metadata
 import shutil
 
 import pytest
-from small_book import CONTENTS, OPENING, READ_PACKAGE, Book, Builder
+from small_book import CONTENTS, READ_PACKAGE, Book, Builder
 
 from tools import build
-from tools.site import Site
 
 
 @pytest.fixture(scope="module")
@@ -174,38 +173,6 @@ def test_every_fault_of_the_pages_is_named_with_its_place(book):
     assert not build.is_current(book.root)
     # The page with the warning now comes from the cache, and is no better.
     assert any("UserWarning: careful" in problem for problem in book.build())
-
-
-def tags(book, name):
-    """Give a page's meta tags."""
-    return Site.read(book.root / "_build/html").pages[name].meta
-
-
-def test_a_page_is_described_by_its_opening(book):
-    name = "chapters/02-page.html"
-    assert tags(book, name)["description"] == OPENING
-    assert tags(book, name)["og:title"] == "Page"
-    assert tags(book, name)["og:image"] == "../_static/preview.png"
-    assert "og:url" not in tags(book, name)
-    assert '<base href="/" />' in book.html("404.html")
-
-
-def test_with_the_sites_address_cards_and_links_are_whole(book):
-    config = (book.root / "_config.yml").read_text()
-    address = "https://someone.example/a-book"
-    book.write("_config.yml", config.replace('baseurl: ""', f"baseurl: {address}"))
-    book.write("_toc.yml", CONTENTS + "      - file: chapters/more\n")
-    words = "A page of text can say in its front matter what it is about."
-    book.write("chapters/more.md", f"---\ndescription: {words}\n---\n# More\n\nText.\n")
-    assert book.build() == []
-    more = tags(book, "chapters/more.html")
-    assert more["description"] == more["og:description"] == words
-    assert more["og:url"] == f"{address}/chapters/more.html"
-    assert more["og:image"] == f"{address}/_static/preview.png"
-    assert tags(book, "index.html")["og:url"] == f"{address}/"
-    assert f'<link rel="canonical" href="{address}/" />' in book.html("index.html")
-    assert '<base href="/a-book/" />' in book.html("404.html")
-    assert '<a href="chapters/more.html">2. More</a>' in book.html("404.html")
 
 
 def test_a_broken_link_fails_the_build_until_it_is_mended(book, monkeypatch):

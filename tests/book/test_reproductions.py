@@ -8,6 +8,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
+from refusals import refused
 
 from bnlib import experiments
 from bnlib.experiments import _registry
@@ -149,7 +150,7 @@ def test_an_experiment_of_a_paper_without_a_row_stops_the_page(page, monkeypatch
     known = dict(_registry._EXPERIMENTS)
     extra = dataclasses.replace(experiments.get("yang-growth"), id="yang-more")
     monkeypatch.setattr(_registry, "_EXPERIMENTS", known | {"yang-more": extra})
-    with pytest.raises(AssertionError, match="a row: \\['yang-more'\\]"):
+    with refused(AssertionError, "yang-more", "", "row"):
         page.run()
 
 

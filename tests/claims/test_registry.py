@@ -105,7 +105,7 @@ def test_a_file_that_starts_with_an_underscore_is_what_claims_share(
 ):
     (tmp_path / "_instances_of_two.py").write_text("raise AssertionError('imported')")
     monkeypatch.setattr(registry, "__file__", str(tmp_path / "registry.py"))
-    registry._load()
+    assert all_claims() == CLAIMS
 
 
 def test_a_negative_seed_is_named():
@@ -150,8 +150,10 @@ def test_what_is_not_there_is_named():
 
 
 def test_each_claim_has_its_own_stream_of_numbers(own_registry):
+    drawing = {}
+
     def drawn(id, seed):
-        entry = own_registry(id) if id not in registry._CLAIMS else get(id)
+        entry = drawing.get(id) or drawing.setdefault(id, own_registry(id))
         entry.functions["check"] = lambda rng: rng.standard_normal()
         return entry.check(seed)
 
@@ -388,11 +390,19 @@ def test_a_claim_that_raises_is_named_and_the_rest_are_judged(own_registry, caps
 def test_seed_and_instances_choose_the_instances(own_registry, capsys):
     drawn = []
     entry = own_registry("one")
-    monitored = entry.functions["check"]
-    entry._generator = lambda seed: drawn.append(seed)
-    entry.functions["check"] = lambda rng: monitored(None)
+    right = entry.functions["check"]
+
+    def watched(rng):
+        drawn.append(rng.random())
+        return right(rng)
+
+    entry.functions["check"] = watched
     assert run(capsys, "--seed", "7", "--instances", "3")[0] == 0
-    assert sorted(set(drawn)) == [7, 8, 9]
+    in_the_run = set(drawn)
+    drawn.clear()
+    for seed in (7, 8, 9):
+        entry.check(seed)
+    assert in_the_run == set(drawn)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from data_server import sorted_rows
 from refusals import refused
 from sklearn import datasets
 
@@ -33,14 +34,8 @@ def test_each_row_of_the_original_is_in_one_part_with_its_target(name):
     options = {"scaled": False} if name == "diabetes" else {}
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True, **options)
     dataset = data.load(name)
-    parts = np.vstack(
-        [
-            np.column_stack([dataset.x_train, dataset.y_train]),
-            np.column_stack([dataset.x_test, dataset.y_test]),
-        ]
-    )
     original = np.column_stack([x, y])
-    assert sorted(map(tuple, parts)) == sorted(map(tuple, original))
+    assert sorted_rows(dataset) == sorted(map(tuple, original))
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -71,6 +71,16 @@ def test_a_file_that_cannot_be_had_ends_in_one_line(plant, capsys):
     assert said.count("\n") == 1
 
 
+def test_a_missing_package_ends_in_one_line_that_says_what_to_install(
+    monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    assert command_line.main(["fetch", "iris"]) == 1
+    said = capsys.readouterr().err
+    assert "proved-and-run[data]" in said
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize("arguments", [[], ["fetch"], ["get", "iris"]])
 def test_anything_else_is_told_how_it_is_used(arguments, capsys):
     with pytest.raises(SystemExit) as ended:

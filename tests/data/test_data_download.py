@@ -14,9 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import data_server
-import numpy as np
 import pytest
-from data_server import PATH, TABLE, give, give_half, refuse
+from data_server import PATH, TABLE, give, give_half, refuse, sorted_rows
 from refusals import refused
 
 from bnlib import data
@@ -57,14 +56,8 @@ def files_in(folder):
 
 
 def assert_is_the_table(dataset):
-    found = np.vstack(
-        [
-            np.column_stack([dataset.x_train, dataset.y_train]),
-            np.column_stack([dataset.x_test, dataset.y_test]),
-        ]
-    )
     rows = [tuple(map(float, line.split())) for line in TABLE.splitlines()]
-    assert sorted(map(tuple, found)) == rows
+    assert sorted_rows(dataset) == rows
 
 
 def test_a_download_gives_the_data_and_stays_in_the_cache(server, cached):

@@ -1,6 +1,7 @@
 """The command line of the experiments."""
 
 import re
+import sys
 
 import pytest
 from experiment_toys import Toy
@@ -84,6 +85,17 @@ def test_what_cannot_be_run_exits_with_2_and_one_line(
     assert command_line.main(words) == 2
     captured = capsys.readouterr()
     assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_a_missing_package_ends_in_one_line_that_says_what_to_install(
+    toy, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert command_line.main(["run", "toy"]) == 2
+    captured = capsys.readouterr()
+    assert "proved-and-run[data]" in captured.err
     assert captured.err.count("\n") == 1
     assert captured.out == ""
 

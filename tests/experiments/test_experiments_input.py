@@ -119,7 +119,7 @@ def test_a_wrong_registration_is_refused(toy, change, message):
         def unit(context, arm, size, steps):
             pass
 
-    assert "x" not in _registry._EXPERIMENTS
+    assert "x" not in [entry.id for entry in experiments.all_experiments()]
 
 
 # What is registered

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
+from experiment_toys import context
 from refusals import refused
 from scipy import sparse, stats
 from scipy.integrate import quad
@@ -22,11 +22,6 @@ SMALL = {
     "reference_steps": 200,
     "points": 12,
 }
-
-
-def context(seed=0, **datasets):
-    sequence = np.random.SeedSequence(seed)
-    return experiments.Context(torch.device("cpu"), sequence, datasets)
 
 
 def gaussian(seed=0, kind="expectation", loss="logistic", lambda_1=0.5, **changed):

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from bnlib import data, experiments, smoothness
 from bnlib.experiments import kohler_networks
-from bnlib.experiments._training import checkpoints
+from bnlib.experiments._training import checkpoints, standardised
 
 SMALL = {"width": 6, "hidden_layers": 3, "steps": 12, "looks": 4, "samples": 2}
 LISTS = ("weights", "weights_errors", "bn_directions", "bn_directions_errors")
@@ -102,7 +102,7 @@ def test_a_descent_ends_where_the_loss_leaves_all_bounds(values):
 def test_inputs_have_mean_0_and_deviation_1_and_blank_ones_stay_0():
     images = dataset(shape=(3, 2, 2))
     images.x_train[:, 0, 0, 0] = 7
-    x, y = kohler_networks._training_set(images, "cpu")
+    x, y, *_ = standardised(images, "cpu", np.float32)
     assert x.shape == (40, 12)
     assert x.dtype == torch.float32
     assert x[:, 0].abs().max() == 0
@@ -123,7 +123,7 @@ def replayed(arm, rate, given):
     context = experiments.Context(torch.device("cpu"), sequence, {})
     weights, _ = kohler_networks.generators(context, 2)
     made = kohler_networks._network(arm, 5, SMALL["width"], 3, weights)
-    x, y = kohler_networks._training_set(given, "cpu")
+    x, y, *_ = standardised(given, "cpu", np.float32)
     lengths = [m.weight for m in made if isinstance(m, nn.BatchNorm1d)]
     rest = [p for p in made.parameters() if all(p is not g for g in lengths)]
     groups = [{"params": rest}, {"params": lengths, "lr": 10 * rate}]

@@ -1,8 +1,9 @@
 """The experiments on approximation: the networks, the functions, what is measured."""
 
-import numpy as np
 import pytest
 import torch
+from common import generator
+from experiment_toys import context
 from refusals import refused
 from torch.nn import functional
 
@@ -11,15 +12,6 @@ from bnlib.approximation import TreeNetwork
 from bnlib.experiments import poggio
 
 SMALL = {"frequency": 2.0, "points": 200, "steps": 20}
-
-
-def context(seed=0, **datasets):
-    sequence = np.random.SeedSequence(seed)
-    return experiments.Context(torch.device("cpu"), sequence, datasets)
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def unit(arm="tree", inputs=4, parameters=84, seed=0, **changed):

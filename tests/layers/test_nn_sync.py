@@ -12,7 +12,6 @@ from refusals import refused
 from torch import distributed
 
 import bnlib
-from bnlib import _batches
 from bnlib.nn import BatchNorm2d, SyncBatchNorm
 
 pytestmark = pytest.mark.skipif(
@@ -157,4 +156,4 @@ def test_folding_and_recalibration_know_it():
 @pytest.mark.parametrize("mask", [[True, False], (1, 0), "all"], ids=str)
 def test_a_mask_that_is_no_tensor_is_named(mask):
     with refused(TypeError, "mask", type(mask), "torch tensor"):
-        _batches.kept_rows(torch.ones(2, 3), mask)
+        SyncBatchNorm(3)(torch.ones(2, 3), mask=mask)
