@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,9 +13,13 @@ from bnlib.statistics import batch_statistics, merge
 
 _METHODS = ("sequential", "one_pass")
 
+Model = TypeVar("Model", bound=torch.nn.Module)
+
 
 @torch.no_grad()
-def recalibrate(model, batches, *, method="sequential"):
+def recalibrate(
+    model: Model, batches: Iterable[Any], *, method: str = "sequential"
+) -> Model:
     """Set the running statistics of every BatchNorm to those of a whole data set.
 
     "sequential" is exact: layer after layer in the order in which they run, each

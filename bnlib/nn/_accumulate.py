@@ -1,6 +1,8 @@
 """Exact gradients of a large batch, from micro-batches that fit into memory."""
 
 import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -16,7 +18,9 @@ from bnlib.statistics import (
 from bnlib.transform import batch_norm_inference
 
 
-def accumulate(model, loss, batches):
+def accumulate(
+    model: torch.nn.Module, loss: Callable[..., torch.Tensor], batches: Sequence[Any]
+) -> torch.Tensor:
     r"""Accumulate the gradients of one large batch, exactly, by its micro-batches.
 
     With batch normalization the plain way, a backward pass for each micro-batch, is

@@ -15,7 +15,7 @@ _OURS = {
 _KINDS = {"bnlib": _OURS, "torch": {ours: theirs for theirs, ours in _OURS.items()}}
 
 
-def convert(model, to="bnlib"):
+def convert(model: torch.nn.Module, to: str = "bnlib") -> torch.nn.Module:
     """Make every BatchNorm layer of a model bnlib's, or torch's again.
 
     The layers change their class and nothing else: they stay the same objects,

@@ -1,10 +1,16 @@
 """Freezing BatchNorm layers: their statistics, their parameters, or both."""
 
+from typing import TypeVar
+
+import torch
+
 from bnlib import _modules
 from bnlib.nn._layers import Layer
 
+Model = TypeVar("Model", bound=torch.nn.Module)
 
-def freeze(model, statistics=True, affine=True):
+
+def freeze(model: Model, statistics: bool = True, affine: bool = True) -> Model:
     """Freeze the BatchNorm layers of a model, or thaw them.
 
     ==========  =======  ==================  =====================================

@@ -17,16 +17,16 @@ class Layer(BatchNormBase):
 
     def __init__(
         self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | None = None,
         *,
-        activation=None,
-        **bias,
+        activation: str | None = None,
+        **bias: bool,
     ):
         _checks.check_integer("num_features", num_features, 1)
         _checks.check_number("eps", eps, 0)
@@ -45,7 +45,9 @@ class Layer(BatchNormBase):
         if activation is not None:
             self.activation = activation
 
-    def forward(self, input, mask=None):
+    def forward(
+        self, input: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
         if not isinstance(input, torch.Tensor):
             raise TypeError(f"input is a {type(input).__name__}: give a torch tensor")
         self._check_input_dim(input)
@@ -94,7 +96,7 @@ class Layer(BatchNormBase):
         return output, input.numel() > 0 and (mask is None or bool(mask.any()))
 
     @property
-    def frozen(self):
+    def frozen(self) -> str | None:
         """What is frozen: None, "statistics", "affine" or "all"."""
         parameters = [p for p in (self.weight, self.bias) if p is not None]
         affine = bool(parameters) and not any(p.requires_grad for p in parameters)

@@ -1,9 +1,13 @@
 """Weight normalization of a layer."""
 
+from typing import TypeVar
+
 import torch
 from torch.nn.utils import parametrize
 
 from bnlib import _arrays, _checks, _modules
+
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 
 class _WeightNorm(torch.nn.Module):
@@ -52,7 +56,7 @@ def _check_lengths(name, lengths):
         )
 
 
-def weight_norm(module, name="weight", dim=0):
+def weight_norm(module: Model, name: str = "weight", dim: int | None = 0) -> Model:
     """Write a layer's weight as length times direction, ``w = g v / ||v||``.
 
     As `torch.nn.utils.parametrizations.weight_norm`, with its state dict; but a

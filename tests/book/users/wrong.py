@@ -27,3 +27,6 @@ bnlib.approximation.necklaces(3)  # call-arg
 bnlib.smoothness.linear_layers("network")  # arg-type
 bnlib.batch_norm_forward(x, eps="small")  # arg-type
 bnlib.batch_norm_forward(x)[1].mu  # attr-defined
+bnlib.nn.BatchNorm1d("ten")  # arg-type
+bnlib.nn.freeze(bnlib.nn.BatchNorm1d(3)).frozen.nothing  # union-attr
+bnlib.fold(3, bnlib.nn.BatchNorm1d(3))  # arg-type
