@@ -19,6 +19,7 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "every_light: a browser test that only --every-light runs"
     )
+    config.addinivalue_line("markers", "slow: a test that make check leaves out")
 
 
 def pytest_collection_modifyitems(config, items):
