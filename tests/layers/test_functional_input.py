@@ -178,7 +178,7 @@ def test_buffers_made_in_inference_mode_are_refused_before_either_changes():
     mean = torch.zeros(3)
     with torch.inference_mode():
         var = torch.ones(3)
-    with refused((ValueError, RuntimeError), given="running_var inference"):
+    with refused((ValueError, RuntimeError), "running_var", "inference"):
         batch_norm(randn(4, 3), mean, var, training=True)
     assert (mean == 0).all()
 

@@ -59,17 +59,6 @@ def test_a_wrong_name_is_answered_with_the_right_ones(name):
     assert (mean == 0).all()
 
 
-def test_a_wrong_name_in_the_environment_is_answered_so_too(monkeypatch):
-    monkeypatch.setenv("BNLIB_BACKEND", "fast")
-    with refused(
-        ValueError,
-        "backend",
-        "'fast'",
-        "one of 'auto', 'readable', 'torch', 'c', 'triton'",
-    ):
-        train(normal(4, 3))
-
-
 def test_a_backend_for_another_device_says_so_and_what_can():
     x = torch.empty(4, 3, device="meta")
     says = ("backend", "'c', input meta", "tensors cpu; readable, torch")
