@@ -8,6 +8,10 @@ PORT ?= 8000
 # A course's private key, and the folder in which its grades will be kept.
 KEY ?= $(BNLIB_COURSE_KEY)
 OUT ?=
+# What make check tests, when no SUBJECT is named.
+SUBJECT ?=
+QUICK := $(addprefix tests/,transform layers problems theory claims experiments data \
+	$(addprefix book/test_,style.py rooms.py notebooks.py))
 
 # No notebook has this in its outputs: a machine without a compiler says it once.
 export PYTHONWARNINGS := ignore:batch_norm runs on torch's own kernel
@@ -24,7 +28,7 @@ READY := .venv/.ready
 # run the original's bnlib, or nothing.
 MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd -P)" && echo moved)
 
-.PHONY: help book test check-site lab serve sanitize notebooks pdf executed package release-check assignments bench pins clean moved
+.PHONY: help book check test check-site lab serve sanitize notebooks pdf executed package release-check assignments bench pins clean moved
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,8 +50,13 @@ book: $(READY)  ## install, run every notebook and build the site
 	$(BIN)/python -m tools.build
 
 # Two workers on two cores: threads of torch's own would wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(READY)  ## the quick tests, without the site; SUBJECT=layers: those alone
+	$(PYTEST) -m "not slow" --instances 1 $(if $(SUBJECT),$(SUBJECT:%=tests/%),$(QUICK))
+
 test: book  ## run all tests (builds the site first)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
+	$(PYTEST) --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
 
 check-site: book  ## the browser tests in every light: dark, phone, keyboard, paper
 	$(BIN)/python -m pytest -n 2 tests/browser --every-light

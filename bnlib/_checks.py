@@ -1,4 +1,10 @@
-"""Checks of arguments: each error names what was given and says what is taken."""
+"""Checks of arguments: each error names what was given and says what is taken.
+
+Functions of NumPy arrays and torch tensors alike take arrays and no lists, by
+`bnlib._arrays.check_arrays`; those that promise a NumPy array, by `check_numpy`. What
+computes in NumPy alone takes anything that becomes a plain array, lists too, by
+`plain_array` and `finite_array`.
+"""
 
 import math
 from numbers import Real

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 import nbformat
-from sphinx_external_toc.parsing import parse_toc_yaml
 
-from tools import build
+from tools import build, runs
 from tools.files import write_whole
 
 ROOT = build.ROOT
@@ -38,17 +37,17 @@ def write_executed(folder, root=ROOT):
         The site is missing or older than its sources, so that no run of the present
         cells is kept; nothing is written.
     """
-    if not build.is_current(root):
+    paths = build.notebooks_of(root)
+    stored = {path: nbformat.read(path, as_version=4) for path in paths}
+    notebooks = {
+        path.relative_to(root): runs.with_outputs(root, path, notebook)
+        for path, notebook in stored.items()
+    }
+    if not build.is_current(root) or None in notebooks.values():
         raise FileNotFoundError(
             f"the site in {root / '_build/html'} is missing or older than its "
             "sources: run make book"
         )
-    names = [f"{name}.ipynb" for name in parse_toc_yaml(root / "_toc.yml")]
-    notebooks = {
-        name: build.with_outputs(root, nbformat.read(root / name, as_version=4))
-        for name in names
-        if (root / name).is_file()
-    }
     for name, notebook in notebooks.items():
         path = Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)

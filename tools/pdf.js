@@ -60,13 +60,18 @@ async ({ pages, cover, site }) => {
   }
 
   // Inline maths is in a line of its paragraph; the number of an equation beside it.
-  function shrink(formula) {
+  function shrinkFormula(formula) {
     const block = formula.getAttribute("display") === "true";
     const box = block ? formula.parentElement : formula.closest("p, li, dd, td, div");
     const number = block ? (box.querySelector(":scope > .eqno")?.offsetWidth ?? 0) : 0;
     const room = box.clientWidth - 2 * number;
     const { width } = formula.querySelector("mjx-math").getBoundingClientRect();
     if (room > 0 && width > room) formula.style.fontSize = `${(97 * room) / width}%`;
+  }
+
+  function shrinkTable(table) {
+    const room = table.parentElement.clientWidth;
+    if (table.offsetWidth > room) table.style.zoom = (0.99 * room) / table.offsetWidth;
   }
 
   const whole = document.querySelector("article.bd-article");
@@ -95,6 +100,7 @@ async ({ pages, cover, site }) => {
   await window.MathJax?.typesetPromise?.([whole]);
   await document.fonts.ready;
   await Promise.all([...whole.querySelectorAll("img")].map((image) => image.decode()));
-  whole.querySelectorAll("mjx-container").forEach(shrink);
+  whole.querySelectorAll("mjx-container").forEach(shrinkFormula);
+  whole.querySelectorAll("table").forEach(shrinkTable);
   return outline;
 };

@@ -47,7 +47,8 @@ FAULTS = """
     if (box.closest("svg, mjx-math, mjx-assistive-mml") || !box.checkVisibility())
       continue;
     const { right, width } = box.getBoundingClientRect();
-    if (width > 1 && right > innerWidth + 1)
+    const outer = box.parentElement.getBoundingClientRect().right;
+    if (width > 1 && right > innerWidth + 1 && outer <= innerWidth + 1)
       found.push(`beyond the edge of the paper: ${box.outerHTML.slice(0, 160)}`);
   }
   return found;

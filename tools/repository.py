@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 import nbformat
 import yaml
 
+from tools.cells import code_cells
 from tools.files import own_files, write_whole
-from tools.notebooks import code_cells, serialise
+from tools.notebooks import serialise
 
 ROOT = Path(__file__).resolve().parent.parent
 PATTERN = re.compile(r"https://github\.com/([A-Za-z0-9-]+/[A-Za-z0-9._-]+)")

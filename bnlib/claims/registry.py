@@ -238,7 +238,9 @@ def all_claims(chapter: str | None = None, verdict: str | None = None) -> list[C
         for entry in _CLAIMS.values()
         if chapter in (None, entry.chapter) and verdict in (None, entry.verdict)
     ]
-    return sorted(found, key=lambda entry: entry.chapter)
+    # Whichever files were loaded first, for a claim alone.
+    files = {entry: entry.functions["check"].__module__ for entry in found}
+    return sorted(found, key=lambda entry: (entry.chapter, files[entry]))
 
 
 def get(id: str) -> Claim:
@@ -262,8 +264,10 @@ def get(id: str) -> Claim:
     >>> get("bn-range").kind
     'theorem'
     """
-    _load()
     if id not in _CLAIMS:
+        _load(id)
+    if id not in _CLAIMS:
+        _load()
         near = difflib.get_close_matches(str(id), _CLAIMS, n=3)
         hint = f"did you mean {' or '.join(near)}?"
         if not near:
@@ -272,14 +276,18 @@ def get(id: str) -> Claim:
     return _CLAIMS[id]
 
 
-def _load():
-    """Import the chapters' files, which register their claims.
+def _load(id=None):
+    """Import the chapters' files, which register their claims; or the one of an id.
 
     Files that start with an underscore hold none: they are what several share, such
     as modules of random instances.
     """
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+    folder = Path(__file__).parent
+    for module in pkgutil.iter_modules([str(folder)]):
         if re.fullmatch(r"chapter\d\d_\w+", module.name):
+            text = (folder / f"{module.name}.py").read_text("utf-8") if id else ""
+            if id and f'id="{id}"' not in text:
+                continue
             importlib.import_module(f"{__package__}.{module.name}")
         elif module.name not in ("check", "registry") and module.name[0] != "_":
             raise ImportError(

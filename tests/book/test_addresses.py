@@ -9,7 +9,7 @@ from small_book import CONTENTS, OPENING, Book
 from sphinx.errors import ConfigError
 
 from tools import build, executed
-from tools.notebooks import code_cells
+from tools.cells import code_cells
 from tools.site import Site
 
 REPOSITORY = "https://github.com/someone/a-book"

@@ -13,7 +13,7 @@ import yaml
 from nbformat.v4 import new_markdown_cell, new_notebook
 from refusals import refused
 
-from tools.notebooks import ROOT, code_cells, output_text
+from tools.cells import ROOT, code_cells, output_text
 
 CHAPTERS = ROOT / "chapters"
 BACKGROUND = nbformat.read(CHAPTERS / "background.ipynb", as_version=4)

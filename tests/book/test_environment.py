@@ -61,16 +61,6 @@ def test_what_conda_cannot_say_is_refused(requirement):
         environment.conda_spec(requirement)
 
 
-def test_the_tool_writes_what_the_project_file_says(tmp_path, monkeypatch):
-    (tmp_path / "pyproject.toml").write_text(
-        '[project]\nname = "book"\ndependencies = ["numpy>=2"]\n'
-        '[project.optional-dependencies]\nlab = ["jupyterlab>=4"]\n'
-    )
-    monkeypatch.setattr(environment, "ROOT", tmp_path)
-    environment.main()
-    assert "  - numpy >=2\n" in (tmp_path / "environment.yml").read_text()
-
-
 def requirements(*extras):
     return [Requirement(text) for text in environment.requirements(PROJECT, *extras)]
 

@@ -9,7 +9,8 @@ import yaml
 from refusals import refused
 
 from tools import files, repository
-from tools.notebooks import code_cells, notebook_paths, serialise
+from tools.cells import code_cells, notebook_paths
+from tools.notebooks import serialise
 
 OLD = "https://github.com/OWNER/the-book"
 NEW = "https://github.com/someone/another.name"

@@ -12,7 +12,7 @@ from refusals import refused
 
 from bnlib import experiments
 from bnlib.experiments import _registry
-from tools.notebooks import ROOT, code_cells
+from tools.cells import ROOT, code_cells
 
 CHAPTERS = ROOT / "chapters"
 NOTEBOOK = nbformat.read(CHAPTERS / "reproductions.ipynb", as_version=4)

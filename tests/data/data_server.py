@@ -12,8 +12,7 @@ import threading
 
 import numpy as np
 
-from bnlib.data import __main__ as command_line
-from bnlib.data import _sets
+from bnlib.data import __main__ as command_line, _sets
 from bnlib.data._files import DataFile, Route
 
 #: Eight rows of five numbers, long enough to be cut in the middle.

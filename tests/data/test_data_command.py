@@ -8,8 +8,7 @@ import pytest
 from data_server import PATH, TABLE
 
 from bnlib import data
-from bnlib.data import __main__ as command_line
-from bnlib.data import _sets
+from bnlib.data import __main__ as command_line, _sets
 
 
 @pytest.fixture(autouse=True)

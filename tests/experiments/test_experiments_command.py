@@ -7,8 +7,7 @@ import pytest
 from experiment_toys import Toy
 
 from bnlib import experiments
-from bnlib.experiments import __main__ as command_line
-from bnlib.experiments import _confirm, _records
+from bnlib.experiments import __main__ as command_line, _confirm, _records
 
 LOAD = experiments.load_record
 

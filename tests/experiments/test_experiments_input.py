@@ -68,7 +68,8 @@ def test_a_result_that_a_record_cannot_hold_is_refused(monkeypatch, toy, result)
     def returns(context, arm, size, steps):
         return result
 
-    with refused(ValueError, "toy", "'arm' 'a', 'size' 0.5, 'seed' 0", "returned"):
+    unit = "'arm' 'a', 'size' 0.5, 'seed' 0"
+    with refused(ValueError, "toy", f"{unit} returned {result!r}"):
         experiments.run("toy")
 
 

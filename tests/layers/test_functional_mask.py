@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 from common import buffers, parameters, randn
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from kernels import EVERY, normal
 from refusals import refused
 from torch.autograd import gradcheck, gradgradcheck

@@ -7,8 +7,7 @@ import shutil
 import pytest
 import torch
 from common import assert_same, buffers, parameters, randn, torchs
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from kernels import EVERY, EXACT, NEEDS_C, channels_last, error, normal, truth
 from refusals import refused
 from torch.autograd import gradcheck, gradgradcheck

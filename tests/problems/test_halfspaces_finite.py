@@ -5,8 +5,7 @@ import pytest
 import torch
 from common import KINDS
 from halfspace_problems import FORMATS, finite, rows, slope_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from refusals import refused
 from scipy import sparse
