@@ -15,12 +15,13 @@ import nbformat
 from tools import execution
 from tools.cells import IMAGES, KERNEL, ROOT, is_generated, notebook_paths
 from tools.files import write_whole
+from tools.sentences import one_a_line
 
 CELL_METADATA = {"mystnb", "tags"}
 
 
 def normalise(notebook):
-    """Drop, in place, all that is not the author's or not the same every time."""
+    """Drop, in place, what is not the author's; write one sentence a line."""
     generated = is_generated(notebook)
     metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for own in ("bnlib", "description"):
@@ -37,6 +38,8 @@ def normalise(notebook):
             free = (f"cell-{n}" for n in itertools.count(position))
             cell.id = next(name for name in free if name not in taken)
         taken.add(cell.id)
+        if cell.cell_type == "markdown":
+            cell.source = one_a_line(cell.source)
         if cell.cell_type == "code":
             _normalise_outputs(cell, generated)
     return notebook

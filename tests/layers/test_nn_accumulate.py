@@ -154,7 +154,7 @@ def recurrent():
 @pytest.mark.parametrize(
     ("model", "batches", "error", "says"),
     [
-        ([], [torch.ones(2, 5)], TypeError, ("model", "list", "torch Module")),
+        ([], [torch.ones(2, 5)], TypeError, ("model", "list", "torch.nn.Module")),
         (
             BatchNorm1d(5),
             torch.ones(2, 5),

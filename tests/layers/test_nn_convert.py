@@ -128,7 +128,7 @@ def test_torch_gets_no_layer_that_it_cannot_have():
 
 
 def test_bad_arguments_are_named():
-    with refused(TypeError, "model", "list", "torch Module"):
+    with refused(TypeError, "model", "list", "torch.nn.Module"):
         convert([nn.BatchNorm1d(3)])
     with refused(ValueError, "to", "'keras'", "'bnlib' or 'torch'"):
         convert(nn.BatchNorm1d(3), to="keras")

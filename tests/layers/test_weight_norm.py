@@ -139,7 +139,7 @@ def test_a_row_that_becomes_zero_is_an_error_then(value):
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
-        ((3,), TypeError, ("module", "int", "torch Module")),
+        ((3,), TypeError, ("module", "int", "torch.nn.Module")),
         (
             (nn.Linear(2, 2), "kernel"),
             ValueError,
