@@ -7,6 +7,10 @@ TORCH_INDEX ?=
 PORT ?= 8000
 # The folder in which a course's grades will be kept. KEY is its private key.
 OUT ?=
+# What make check tests, when no SUBJECT is named.
+SUBJECT ?=
+QUICK := $(addprefix tests/,transform layers problems theory claims experiments data \
+	$(addprefix book/test_,style.py rooms.py notebooks.py))
 
 # No notebook has this in its outputs: a machine without a compiler says it once.
 export PYTHONWARNINGS := ignore:batch_norm runs on torch's own kernel
@@ -23,7 +27,7 @@ READY := .venv/.ready
 # run the original's bnlib, or nothing.
 MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd -P)" && echo moved)
 
-.PHONY: help book test check-site lab serve notebooks assignments bench pins clean moved
+.PHONY: help book check test check-site lab serve sanitize notebooks pdf executed package release-check assignments bench pins clean moved
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,8 +49,13 @@ book: $(READY)  ## install, run every notebook and build the site
 	$(BIN)/python -m tools.build
 
 # Two workers on two cores: threads of torch's own would wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(READY)  ## the quick tests, without the site; SUBJECT=layers: those alone
+	$(PYTEST) -m "not slow" --instances 1 $(if $(SUBJECT),$(SUBJECT:%=tests/%),$(QUICK))
+
 test: book  ## run all tests (builds the site first)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
+	$(PYTEST) --nbval-sanitize-with tests/nbval_sanitize.cfg tests intro.ipynb chapters
 
 check-site: book  ## the browser tests in every light: dark, phone, keyboard, paper
 	$(BIN)/python -m pytest -n 2 tests/browser --every-light
@@ -60,6 +69,20 @@ serve:  ## show the built site on this machine
 notebooks: $(READY)  ## run every notebook again and store its text outputs
 	$(BIN)/python -m tools.notebooks
 
+pdf: book  ## print the whole site to one file, _build/book.pdf (needs Chromium)
+	$(BIN)/python -m tools.pdf
+
+executed: book  ## write the notebooks with all outputs to _build/executed
+	$(BIN)/python -m tools.executed _build/executed
+
+package:  ## build the wheel and the source distribution into dist
+	$(PYTHON) -m venv _build/package
+	_build/package/bin/python -m pip install -q --disable-pip-version-check build
+	_build/package/bin/python -m build --quiet
+
+release-check: $(READY)  ## say what a release still needs
+	@$(BIN)/python -m tools.release
+
 # By way of the environment: a list of processes shows the arguments to everybody. An
 # empty key that somebody gave arrives there as well, and is refused.
 ifneq ($(filter command environment,$(firstword $(origin KEY))),)
@@ -70,6 +93,9 @@ assignments: $(READY)  ## make the problem sets; with KEY and OUT=FOLDER, a cour
 
 bench: $(READY)  ## time bnlib against torch on this machine
 	$(BIN)/python -m tools.bench
+
+sanitize: $(READY)  ## run the C kernel under the compiler's sanitizers
+	$(BIN)/python -m tools.sanitize
 
 # For the oldest Python that is taken, so that every later one finds these versions.
 # No hashes: with them pip refuses PyTorch's own builds, and the book itself.

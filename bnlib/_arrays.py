@@ -2,9 +2,13 @@
 
 import math
 import operator
+from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+
+#: A NumPy array or a torch tensor: one function takes both and returns its own kind.
+Array = Any
 
 
 def namespace(optional=None, **required):
@@ -57,7 +61,7 @@ def _check_kind(name, array):
         )
 
 
-def silently():
+def silently() -> np.errstate:
     """Let NumPy answer inf or NaN without a warning, as torch does."""
     return np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
@@ -167,27 +171,3 @@ def parameter_shape(name, parameter, shape, axes):
         f"{name} has shape {size} for an array of shape {tuple(shape)}: give "
         f"{takes}{len(shape)} axes that broadcast against it"
     )
-
-
-def centre(x, axes):
-    """Return the mean, the deviations from it and the variance, in float64.
-
-    The mean of the deviations is subtracted a second time. What the first sum
-    rounded away is then gone, and the deviations of a constant feature are
-    exactly 0 (Chan, Golub and LeVeque 1983 correct the two-pass variance so).
-
-    Costs about three float64 copies of ``x``; ``mean`` and ``var`` keep the averaged
-    axes with size 1.
-    """
-    xp = compat.array_namespace(x)
-    count = values_averaged("x", x, axes)
-    wide = upcast(x)
-
-    def average(values):
-        return xp.sum(values, axis=axes, keepdims=True) / count
-
-    mean = average(wide)
-    deviations = wide - mean
-    rest = average(deviations)
-    deviations = deviations - rest
-    return mean + rest, deviations, average(deviations * deviations)

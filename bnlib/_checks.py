@@ -1,8 +1,15 @@
-"""Checks of arguments: each error names what was given and says what is taken."""
+"""Checks of arguments: each error names what was given and says what is taken.
+
+Functions of NumPy arrays and torch tensors alike take arrays and no lists, by
+`bnlib._arrays.check_arrays`; those that promise a NumPy array, by `check_numpy`. What
+computes in NumPy alone takes anything that becomes a plain array, lists too, by
+`plain_array` and `finite_array`.
+"""
 
 import math
 from numbers import Real
 
+import array_api_compat as compat
 import numpy as np
 
 from bnlib._arrays import check_arrays, values_averaged
@@ -22,7 +29,8 @@ def check_positive(name, value):
 
 def _is_finite(name, value):
     """Return whether a real number is finite; raise if it is no real number."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    # float first: to ask an abstract class takes five times as long.
+    if not isinstance(value, (float, Real)) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}: give a number")
     try:
         return math.isfinite(value)
@@ -75,10 +83,53 @@ def check_features(name, x, num_features):
 
 
 def check_training_count(name, x, axes):
-    """Raise if batch statistics would rest on one value per feature, or on none."""
-    if values_averaged(name, x, axes) == 1:
+    """Return how many values a feature has; raise if that is one, or none."""
+    count = values_averaged(name, x, axes)
+    if count == 1:
         raise ValueError(
             f"{name} has shape {tuple(x.shape)}, one value per feature: batch "
             "statistics need at least two; give a larger batch, or use running "
             "statistics"
         )
+    return count
+
+
+def check_finite(name, array):
+    """Raise unless every value of an array is finite."""
+    xp = compat.array_namespace(array)
+    if not bool(xp.all(xp.isfinite(array))):
+        raise ValueError(f"{name} has values that are not finite")
+
+
+def check_numpy(**arrays):
+    """Raise unless all are NumPy arrays, dense, real and floating."""
+    for name, array in arrays.items():
+        if not compat.is_numpy_array(array):
+            raise TypeError(f"{name} is a {type(array).__name__}: give a NumPy array")
+    check_arrays(**arrays)
+
+
+def plain_array(name, value):
+    """Return what is given, a list too, as a float64 NumPy array of its own."""
+    kind = type(value).__name__
+    try:
+        found = np.asarray(value)
+        # Casting would drop an imaginary part and a mask, and read text as numbers.
+        if found.dtype.kind in "fiub" and not isinstance(value, np.ma.MaskedArray):
+            return found.astype(np.float64)
+        kind = f"{kind} of dtype {found.dtype}"
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    raise TypeError(f"{name} is a {kind}: give a plain array of real numbers")
+
+
+def finite_array(name, value, ndim=None):
+    """Return what is given as `plain_array`, of so many axes, not empty and finite."""
+    found = plain_array(name, value)
+    if (ndim is not None and found.ndim != ndim) or found.size == 0:
+        axes = "an array" if ndim is None else f"{ndim} axes"
+        raise ValueError(
+            f"{name} has shape {found.shape}: give {axes} with at least one entry"
+        )
+    check_finite(name, found)
+    return found

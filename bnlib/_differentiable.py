@@ -5,15 +5,14 @@ import math
 
 import torch
 
+from bnlib import _modules
+
 
 class Differentiable:
     """A copy of a network, its loss, and the parameters that require a gradient."""
 
     def __init__(self, network, loss):
-        if not isinstance(network, torch.nn.Module):
-            raise TypeError(
-                f"network is a {type(network).__name__}: give a torch.nn.Module"
-            )
+        _modules.check_module("network", network)
         if not callable(loss):
             raise TypeError(
                 f"loss is a {type(loss).__name__}: give a function of the network"

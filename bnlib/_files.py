@@ -1,11 +1,10 @@
-"""Write files whole or not at all, and say where bnlib keeps them.
-
-Imports nothing but the standard library: the tools use it before bnlib is installed.
-"""
+"""Write files whole or not at all, and say where bnlib keeps them."""
 
 import os
 from contextlib import suppress
 from pathlib import Path
+
+import platformdirs
 
 PACKAGE = Path(__file__).parent
 
@@ -51,8 +50,6 @@ def cache_folder(kind):
     """
     if chosen := os.environ.get("BNLIB_CACHE"):
         return Path(chosen) / kind
-    import platformdirs
-
     return Path(platformdirs.user_cache_dir("bnlib")) / kind
 
 

@@ -8,11 +8,12 @@ import copy
 import os
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = ["expect", "handed_over", "instances", "number"]
 
 
-def instances(name):
+def instances(name: str) -> np.random.Generator:
     """Return the generator of one test's random instances.
 
     In a notebook it is another one at every call. Grading puts a function in its
@@ -46,7 +47,9 @@ def instances(name):
     return np.random.default_rng()
 
 
-def expect(what, found, wanted, allowed, look):
+def expect(
+    what: str, found: ArrayLike, wanted: ArrayLike, allowed: float, look: str
+) -> None:
     """Hold what a function gave against what it should have given.
 
     Parameters

@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 
 import bnlib.nn
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
 
 #: What can be folded into, and the BatchNorm that takes what it gives.
 _FOLLOWED_BY = {
@@ -32,7 +33,7 @@ _NORM_FORWARDS = (
 
 
 @torch.no_grad()
-def fold(layer, bn):
+def fold(layer: nn.Module, bn: nn.Module) -> nn.Module:
     """Return one layer that computes ``bn(layer(x))``, ``bn`` in eval mode.
 
     Exact up to rounding, whatever the padding and its mode, stride, dilation
@@ -104,7 +105,15 @@ def fold(layer, bn):
 
 
 @_arrays.silently()
-def fold_arrays(weight, bias, mean, var, gamma=None, beta=None, eps=1e-5):
+def fold_arrays(
+    weight: Array,
+    bias: Array | None,
+    mean: Array,
+    var: Array,
+    gamma: Array | None = None,
+    beta: Array | None = None,
+    eps: float = 1e-5,
+) -> tuple[Array, Array]:
     """Return the weight and bias of a layer followed by a BatchNorm in eval mode.
 
     Parameters

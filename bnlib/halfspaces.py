@@ -1,9 +1,14 @@
 """Learning a halfspace: the two of `bnlib.problems`, f(w) = E phi(z.w).
 
-With labels of +-1 and ``z = -(label) x``, ``phi`` is a loss of ``t = z.w``; see
-`bnlib.losses`.
+With labels of +-1, ``z = -(label) x`` as `halfspace_rows` gives it, and ``phi`` is a
+loss of ``t = z.w``; see `bnlib.losses`.
 """
 
-from bnlib.problems import FiniteHalfspace, GaussianHalfspace, Moments
+from bnlib.problems import (
+    FiniteHalfspace,
+    GaussianHalfspace,
+    Moments,
+    halfspace_rows,
+)
 
-__all__ = ["FiniteHalfspace", "GaussianHalfspace", "Moments"]
+__all__ = ["FiniteHalfspace", "GaussianHalfspace", "Moments", "halfspace_rows"]

@@ -7,8 +7,8 @@ from bnlib.problems import (
     PseudoHuber,
     Sigmoid,
     SmoothedHinge,
+    resolve_loss as resolve,
 )
-from bnlib.problems import resolve_loss as resolve
 
 __all__ = [
     "LOSSES",

@@ -4,6 +4,9 @@ Lines differ in dash pattern as well as in colour, so that no figure needs
 colour vision; the colours are those of Okabe and Ito.
 """
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from bnlib._extras import extra
 
 #: Okabe and Ito's colours that keep a contrast of 3:1 or more on white.
@@ -30,7 +33,7 @@ _STYLE = {
 }
 
 
-def use_style():
+def use_style() -> None:
     """Set Matplotlib's defaults to the book's, for this process.
 
     In a notebook the figures are also drawn at twice the resolution, for
@@ -60,7 +63,11 @@ def use_style():
         set_matplotlib_formats("retina")
 
 
-def draw_graph(ax, places, arrows):
+def draw_graph(
+    ax: Any,
+    places: Mapping[str, tuple[float, float]],
+    arrows: Iterable[tuple[str, str, str]],
+) -> None:
     """Draw a graph: names in circles, and labelled arrows between them.
 
     Parameters

@@ -2,20 +2,24 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 
-from bnlib import _batches
+from bnlib import _batches, _modules
 from bnlib.statistics import batch_statistics, merge
 
 _METHODS = ("sequential", "one_pass")
 
+Model = TypeVar("Model", bound=torch.nn.Module)
+
 
 @torch.no_grad()
-def recalibrate(model, batches, *, method="sequential"):
+def recalibrate(
+    model: Model, batches: Iterable[Any], *, method: str = "sequential"
+) -> Model:
     """Set the running statistics of every BatchNorm to those of a whole data set.
 
     "sequential" is exact: layer after layer in the order in which they run, each
@@ -213,17 +217,15 @@ def _borrowed(model, layers):
 
 def _named_layers(model):
     """Return the BatchNorm layers that have running statistics, and their names."""
-    if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"model is a {type(model).__name__}: give a torch Module")
+    _modules.check_module("model", model)
     if any(map(is_lazy, [*model.parameters(), *model.buffers()])):
         raise ValueError("model has lazy modules: run a batch through it first")
     names = {
-        module: name or type(module).__name__
-        for name, module in model.named_modules()
-        if isinstance(module, _BatchNorm)
-        and module.running_mean is not None
-        and module.running_var is not None
-        and not getattr(module, "frozen_statistics", False)
+        layer: name
+        for name, layer in _modules.batch_norm_layers(model).items()
+        if layer.running_mean is not None
+        and layer.running_var is not None
+        and not getattr(layer, "frozen_statistics", False)
     }
     if not names:
         raise ValueError(

@@ -7,6 +7,17 @@ import array_api_compat as compat
 import numpy as np
 
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
+
+__all__ = [
+    "RunningStatistics",
+    "Statistics",
+    "averaging_share",
+    "batch_statistics",
+    "convert_momentum",
+    "merge",
+    "running_update",
+]
 
 #: What each framework's momentum (or decay) multiplies: the old value or the batch's.
 _MOMENTUM_WEIGHS_BATCH = {
@@ -23,13 +34,15 @@ _MOMENTUM_WEIGHS_BATCH = {
 class Statistics(NamedTuple):
     """Mean, population variance (divisor: the count) and count of some values."""
 
-    mean: object
-    var: object
-    count: object
+    mean: Array
+    var: Array
+    count: float
 
 
 @_arrays.silently()
-def batch_statistics(x, *, axes=None):
+def batch_statistics(
+    x: Array, *, axes: int | tuple[int, ...] | None = None
+) -> Statistics:
     """Return a batch's exact mean and population variance, feature by feature.
 
     Parameters
@@ -65,14 +78,42 @@ def batch_statistics(x, *, axes=None):
     """
     xp = _arrays.namespace(x=x)
     axes = _arrays.averaged_axes(x, axes)
-    mean, _, var = _arrays.centre(x, axes)
-    shape = _arrays.kept(x.shape, axes)
     count = _arrays.values_averaged("x", x, axes)
+    return _of_batch(xp, x, axes, count)
+
+
+def _of_batch(xp, x, axes, count):
+    mean, _, var = centre(x, axes)
+    shape = _arrays.kept(x.shape, axes)
     return Statistics(xp.reshape(mean, shape), xp.reshape(var, shape), count)
 
 
+def centre(x, axes):
+    """Return the mean, the deviations from it and the variance, in float64.
+
+    The mean of the deviations is subtracted a second time. What the first sum
+    rounded away is then gone, and the deviations of a constant feature are
+    exactly 0 (Chan, Golub and LeVeque 1983 correct the two-pass variance so).
+
+    Costs about three float64 copies of ``x``; ``mean`` and ``var`` keep the averaged
+    axes with size 1. The arguments are not checked.
+    """
+    xp = compat.array_namespace(x)
+    count = math.prod(x.shape[axis] for axis in axes)
+    wide = _arrays.upcast(x)  # (m, C)
+
+    def average(values):
+        return xp.sum(values, axis=axes, keepdims=True) / count
+
+    mean = average(wide)  # (1, C)
+    deviations = wide - mean  # (m, C)
+    rest = average(deviations)  # (1, C)
+    deviations = deviations - rest  # (m, C)
+    return mean + rest, deviations, average(deviations * deviations)
+
+
 @_arrays.silently()
-def merge(means, variances, counts):
+def merge(means: Array, variances: Array, counts: Array) -> Statistics:
     """Join the statistics of several batches into those of all their values.
 
     The mean is weighted by the counts; the variance is that within the batches
@@ -193,17 +234,18 @@ class RunningStatistics:
     Ioffe and Szegedy 2015, algorithm 2.
     """
 
-    def __init__(self, num_features, momentum=0.1):
+    def __init__(self, num_features: int, momentum: float | None = 0.1) -> None:
         _checks.check_integer("num_features", num_features, 1)
         _checks.check_momentum(momentum)
         self.num_features = num_features
         self.momentum = momentum
         self.num_batches = 0
-        self.mean = np.zeros(num_features)
-        self.var = np.ones(num_features)
+        self.mean: Array = np.zeros(num_features)
+        self.var: Array = np.ones(num_features)
 
-    def update(self, x):
-        """Take in a batch of shape (m, C) or (N, C, *spatial), two values per feature.
+    @_arrays.silently()
+    def update(self, x: Array) -> None:
+        """Update by a batch (m, C) or (N, C, *spatial), at least two values a feature.
 
         Raises
         ------
@@ -216,8 +258,8 @@ class RunningStatistics:
         xp = _arrays.namespace(x=x, optional=state)
         axes = _arrays.averaged_axes(x, None)
         _checks.check_features("x", x, self.num_features)
-        _checks.check_training_count("x", x, axes)
-        batch = batch_statistics(_arrays.detached(x))
+        count = _checks.check_training_count("x", x, axes)
+        batch = _of_batch(xp, _arrays.detached(x), axes, count)
         old_mean, old_var = (
             xp.asarray(old, dtype=batch.mean.dtype, device=compat.device(x))
             for old in (self.mean, self.var)
@@ -233,7 +275,7 @@ class RunningStatistics:
         )
 
 
-def averaging_share(momentum, num_batches):
+def averaging_share(momentum: float | None, num_batches: int) -> float:
     """Return the weight of the next batch in a running average.
 
     Parameters
@@ -255,7 +297,9 @@ def averaging_share(momentum, num_batches):
     return 1 / (num_batches + 1) if momentum is None else momentum
 
 
-def running_update(mean, var, batch, share):
+def running_update(
+    mean: Array, var: Array, batch: Statistics, share: float
+) -> tuple[Array, Array]:
     """Return the running mean and variance after one more batch.
 
     Parameters
@@ -285,7 +329,9 @@ def running_update(mean, var, batch, share):
     )
 
 
-def convert_momentum(value, source="keras", target="torch"):
+def convert_momentum(
+    value: float, source: str = "keras", target: str = "torch"
+) -> float:
     """Translate a framework's BatchNorm momentum into another's.
 
     torch's momentum is the weight of the new batch. For Keras, TensorFlow, flax,

@@ -5,11 +5,23 @@ mean, so a float32 feature of mean 1e6 and standard deviation 1 loses nothing;
 results come back in the dtype of what was given.
 """
 
+import math
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
+from bnlib.statistics import centre
+
+__all__ = [
+    "BackwardSteps",
+    "Cache",
+    "batch_norm_backward",
+    "batch_norm_backward_steps",
+    "batch_norm_forward",
+    "batch_norm_inference",
+]
 
 
 class Cache(NamedTuple):
@@ -19,29 +31,36 @@ class Cache(NamedTuple):
     ``mean`` and ``var`` have the shape of the axes kept.
     """
 
-    x_hat: object
-    inv_std: object
-    mean: object
-    var: object
-    gamma: object
+    x_hat: Array
+    inv_std: Array
+    mean: Array
+    var: Array
+    gamma: Array | None
     eps: float
-    axes: tuple
-    beta: object
+    axes: tuple[int, ...]
+    beta: Array | None
 
 
 class BackwardSteps(NamedTuple):
     """The six gradients of the chain rule, in the order in which they are found."""
 
-    dx_hat: object
-    dvar: object
-    dmean: object
-    dx: object
-    dgamma: object
-    dbeta: object
+    dx_hat: Array
+    dvar: Array
+    dmean: Array
+    dx: Array
+    dgamma: Array | None
+    dbeta: Array | None
 
 
 @_arrays.silently()
-def batch_norm_forward(x, gamma=None, beta=None, eps=1e-5, *, axes=None):
+def batch_norm_forward(
+    x: Array,
+    gamma: Array | None = None,
+    beta: Array | None = None,
+    eps: float = 1e-5,
+    *,
+    axes: int | tuple[int, ...] | None = None,
+) -> tuple[Array, Cache]:
     """Normalise a batch with its own statistics: y = gamma * x_hat + beta.
 
     Parameters
@@ -87,25 +106,38 @@ def batch_norm_forward(x, gamma=None, beta=None, eps=1e-5, *, axes=None):
     ----------
     Chapter 02, "The transform"; Ioffe and Szegedy 2015, algorithm 1.
     """
-    xp = _arrays.namespace(x=x, optional={"gamma": gamma, "beta": beta})
+    xp = _arrays.namespace({"gamma": gamma, "beta": beta}, x=x)
     _checks.check_number("eps", eps, 0)
     axes = _arrays.averaged_axes(x, axes)
     _checks.check_training_count("x", x, axes)
     scale = _broadcast("gamma", gamma, x.shape, axes)
     shift = _broadcast("beta", beta, x.shape, axes)
-    mean, deviations, var = _arrays.centre(x, axes)
-    inv_std = 1 / xp.sqrt(var + eps)
-    x_hat = deviations * inv_std
-    y = _affine(x_hat, scale, shift)
-    # A reader may change y in place: it must not be the cache's array.
-    y = xp.astype(y, x.dtype, copy=y is x_hat)
+    y, x_hat, *statistics = normalise(x, scale, shift, eps, axes)
     shape = _arrays.kept(x.shape, axes)
-    inv_std, mean, var = (xp.reshape(s, shape) for s in (inv_std, mean, var))
+    inv_std, mean, var = (xp.reshape(s, shape) for s in statistics)
     return y, Cache(x_hat, inv_std, mean, var, gamma, eps, axes, beta)
 
 
+def normalise(x, scale, shift, eps, axes):
+    """Return y, x_hat, inv_std, mean and var of a batch; nothing is checked.
+
+    ``scale`` and ``shift`` are float64 and broadcast against ``x``, or None. All but
+    ``y`` are float64, and the statistics keep the averaged axes with size 1.
+    """
+    xp = compat.array_namespace(x)
+    mean, deviations, var = centre(x, axes)  # (1, C), (m, C), (1, C)
+    inv_std = 1 / xp.sqrt(var + eps)  # (1, C)
+    x_hat = deviations * inv_std  # (m, C)
+    y = _affine(x_hat, scale, shift)  # (m, C)
+    # A reader may change y in place: it must not be the cache's array.
+    y = xp.astype(y, x.dtype, copy=y is x_hat)
+    return y, x_hat, inv_std, mean, var
+
+
 @_arrays.silently()
-def batch_norm_backward(dy, cache):
+def batch_norm_backward(
+    dy: Array, cache: Cache
+) -> tuple[Array, Array | None, Array | None]:
     """Return the gradients of a loss, in the compact form.
 
     With ``g = gamma * dy`` and averages over the batch,
@@ -145,20 +177,27 @@ def batch_norm_backward(dy, cache):
     Chapter 03, "Backpropagation".
     """
     xp, upstream = _check_upstream(dy, cache)
-    g = _scaled(upstream, cache)
-    x_hat, axes = cache.x_hat, cache.axes
-    count = _arrays.values_averaged("x_hat", x_hat, axes)
-
-    def average(values):
-        return xp.sum(values, axis=axes, keepdims=True) / count
-
-    inv_std = _expand(xp, cache.inv_std, cache)
-    dx = inv_std * (g - average(g) - x_hat * average(g * x_hat))
+    g, inv_std = _scaled(upstream, cache), _expand(xp, cache.inv_std, cache)
+    dx = input_gradient(g, cache.x_hat, inv_std, cache.axes)
     return xp.astype(dx, dy.dtype, copy=False), *_parameter_gradients(upstream, cache)
 
 
+def input_gradient(g, x_hat, inv_std, axes):
+    """Return dx from ``g``, the gradient with respect to x_hat; nothing is checked.
+
+    All are float64; ``inv_std`` keeps the averaged axes with size 1.
+    """
+    xp = compat.array_namespace(g)
+    count = math.prod(g.shape[axis] for axis in axes)
+
+    def average(values):
+        return xp.sum(values, axis=axes, keepdims=True) / count  # (1, C)
+
+    return inv_std * (g - average(g) - x_hat * average(g * x_hat))  # (m, C)
+
+
 @_arrays.silently()
-def batch_norm_backward_steps(dy, cache):
+def batch_norm_backward_steps(dy: Array, cache: Cache) -> BackwardSteps:
     """Return the same gradients by the chain rule, step by step.
 
     Parameters
@@ -195,17 +234,17 @@ def batch_norm_backward_steps(dy, cache):
     """
     xp, upstream = _check_upstream(dy, cache)
     axes, shape = cache.axes, cache.mean.shape
-    count = _arrays.values_averaged("x_hat", cache.x_hat, axes)
-    inv_std = _expand(xp, cache.inv_std, cache)
-    deviations = cache.x_hat / inv_std
+    count = math.prod(dy.shape[axis] for axis in axes)
+    inv_std = _expand(xp, cache.inv_std, cache)  # (1, C)
+    deviations = cache.x_hat / inv_std  # (m, C)
 
     def total(values):
-        return xp.sum(values, axis=axes, keepdims=True)
+        return xp.sum(values, axis=axes, keepdims=True)  # (1, C)
 
-    dx_hat = _scaled(upstream, cache)
-    dvar = total(dx_hat * deviations) * -0.5 * inv_std**3
-    dmean = -inv_std * total(dx_hat) - dvar * 2 * total(deviations) / count
-    dx = dx_hat * inv_std + dvar * 2 * deviations / count + dmean / count
+    dx_hat = _scaled(upstream, cache)  # (m, C)
+    dvar = total(dx_hat * deviations) * -0.5 * inv_std**3  # (1, C)
+    dmean = -inv_std * total(dx_hat) - dvar * 2 * total(deviations) / count  # (1, C)
+    dx = dx_hat * inv_std + dvar * 2 * deviations / count + dmean / count  # (m, C)
     return BackwardSteps(
         xp.astype(dx_hat, dy.dtype, copy=dx_hat is dy),
         xp.reshape(dvar, shape),
@@ -216,7 +255,14 @@ def batch_norm_backward_steps(dy, cache):
 
 
 @_arrays.silently()
-def batch_norm_inference(x, mean, var, gamma=None, beta=None, eps=1e-5):
+def batch_norm_inference(
+    x: Array,
+    mean: Array,
+    var: Array,
+    gamma: Array | None = None,
+    beta: Array | None = None,
+    eps: float = 1e-5,
+) -> Array:
     """Normalise with given statistics: an affine map, example by example.
 
     Parameters
@@ -250,16 +296,21 @@ def batch_norm_inference(x, mean, var, gamma=None, beta=None, eps=1e-5):
     ----------
     Chapter 04, "Inference"; Ioffe and Szegedy 2015, algorithm 2.
     """
-    xp = _arrays.namespace(
-        x=x, mean=mean, var=var, optional={"gamma": gamma, "beta": beta}
-    )
+    given = {"gamma": gamma, "beta": beta}
+    _arrays.check_arrays(given, x=x, mean=mean, var=var)
     _checks.check_number("eps", eps, 0)
     axes = _arrays.averaged_axes(x, None)
     mean = _broadcast("mean", mean, x.shape, axes)
     var = _broadcast("var", var, x.shape, axes)
     scale = _broadcast("gamma", gamma, x.shape, axes)
     shift = _broadcast("beta", beta, x.shape, axes)
-    x_hat = (_arrays.upcast(x) - mean) / xp.sqrt(var + eps)
+    return normalise_with(x, mean, var, scale, shift, eps)
+
+
+def normalise_with(x, mean, var, scale, shift, eps):
+    """Return y by given statistics, float64 and broadcasting; nothing is checked."""
+    xp = compat.array_namespace(x)
+    x_hat = (_arrays.upcast(x) - mean) / xp.sqrt(var + eps)  # (m, C)
     return xp.astype(_affine(x_hat, scale, shift), x.dtype, copy=False)
 
 

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import nbformat
 from nbconvert.exporters import NotebookExporter
-from nbgrader import preprocessors as theirs
-from nbgrader import utils
+from nbgrader import preprocessors as theirs, utils
 from nbgrader.api import Gradebook
 from traitlets import Unicode
 

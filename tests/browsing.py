@@ -5,28 +5,13 @@ with what to do. The pages of the package's source are alike: one stands for all
 and test_site reads the others. The first page is there twice: index.html is it.
 """
 
-import shutil
-import threading
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
 
-from tools import build, serve
+from tools import browser, build
 
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-CHROMIUM_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 780}
 # With preload, axe asks the server for style sheets of its own. What passes is not
@@ -47,37 +32,14 @@ PAGES = sorted(
 ) or ["index.html"]
 
 
-class QuietHandler(serve.Handler):
-    def log_message(self, *args):
-        pass
-
-
-@contextmanager
-def served(site):
-    """Serve a folder on this machine alone, and give its address."""
-    handler = partial(QuietHandler, directory=str(site))
-    with serve.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
-
-
 @contextmanager
 def launched():
     """Give a browser, or skip the test where there is none."""
-    with sync_playwright() as playwright:
-        installed = [path for name in CHROMIUM_NAMES if (path := shutil.which(name))]
-        own = playwright.chromium.executable_path
-        if not installed and not Path(own).is_file():
-            pytest.skip("no Chromium on this machine: the website was not opened")
-        browser = playwright.chromium.launch(
-            executable_path=installed[0] if installed else own,
-            args=CHROMIUM_FLAGS,
-        )
-        yield browser
-        browser.close()
+    try:
+        with browser.launched() as chromium:
+            yield chromium
+    except FileNotFoundError as error:
+        pytest.skip(f"{error}: the website was not opened")
 
 
 class Visit:

@@ -6,6 +6,9 @@ import pytest
 
 from tools import build
 
+#: Notebooks that are named on the command line are nbval's, with the runs kept.
+pytest_plugins = ["nbval_runs"]
+
 
 def pytest_addoption(parser):
     parser.addoption(
@@ -13,12 +16,20 @@ def pytest_addoption(parser):
         action="store_true",
         help="browser tests also in the dark, on a phone, by keyboard and on paper",
     )
+    parser.addoption(
+        "--instances",
+        type=int,
+        default=5,
+        metavar="N",
+        help="random instances on which each claim is checked (default: 5)",
+    )
 
 
 def pytest_configure(config):
     config.addinivalue_line(
         "markers", "every_light: a browser test that only --every-light runs"
     )
+    config.addinivalue_line("markers", "slow: a test that make check leaves out")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -27,6 +38,12 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if item.get_closest_marker("every_light")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def seeds(request):
+    """The seeds of the random instances on which a claim is checked."""
+    return range(request.config.getoption("--instances"))
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +82,7 @@ def site():
 @pytest.fixture(scope="session")
 def address(site):
     # Here, since only the tests in a browser need what it imports.
-    from browsing import served
+    from tools.browser import served
 
     with served(site) as address:
         yield address

@@ -13,9 +13,9 @@ HERE = [
 ]
 EVERY = pytest.mark.parametrize("backend", HERE)
 #: Those that take their sums in float64.
-EXACT = pytest.mark.parametrize("backend", [n for n in HERE if n != "native"])
-NEEDS_CPU = pytest.mark.skipif(
-    "cpu" not in HERE, reason=str(kernels.refusal("cpu", torch.ones(2, 3)))
+EXACT = pytest.mark.parametrize("backend", [n for n in HERE if n != "torch"])
+NEEDS_C = pytest.mark.skipif(
+    "c" not in HERE, reason=str(kernels.refusal("c", torch.ones(2, 3)))
 )
 
 

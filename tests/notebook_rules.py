@@ -6,7 +6,7 @@ cells are numbered from 0, as nbval numbers them.
 
 import re
 
-from tools.notebooks import (
+from tools.cells import (
     IMAGES,
     KERNEL,
     code_cells,

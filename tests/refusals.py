@@ -87,11 +87,12 @@ def assert_named(error, named="", given="", taken=""):
 def _strike(token, found):
     """Strike a token from what was found, and say whether it was there.
 
-    A value may stand in quotes, and a name may stand with its module (torch.int64).
+    A value may stand in quotes, a name with its module, a file with its folder.
     """
     forms = [token, f"'{token}'"]
-    if token.isidentifier():
-        forms += [name for name in found if name.strip("'").endswith(f".{token}")]
+    if not token[0].isdigit():
+        ends = (f".{token}", f"/{token}")
+        forms += [name for name in found if name.strip("'").endswith(ends)]
     for form in forms:
         if found[form] > 0:
             found[form] -= 1

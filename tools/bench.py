@@ -13,7 +13,7 @@ from bnlib import experiments
 from tools import bench_gdnp, bench_kernels, bench_triton
 
 FOLDER = "_build/bench"
-ON_GPU = ["torch", "triton"]
+ON_GPU = ["pytorch", "triton"]
 
 
 def at_least(least):

@@ -29,7 +29,7 @@ def rows():
     """Return a9a's rows z = -(label) x and its name, or a stand-in of its size."""
     if "a9a" in bnlib.data.available():
         data = bnlib.data.load("a9a")
-        return sparse.csr_array(data.x_train.multiply(-data.y_train[:, None])), "a9a"
+        return bnlib.halfspaces.halfspace_rows(data.x_train, data.y_train), "a9a"
     rng = np.random.default_rng(0)
     n, d, each = 32561, 123, 14
     columns = np.argsort(rng.random((n, d)), axis=1)[:, :each].ravel()
@@ -37,7 +37,7 @@ def rows():
         (np.ones(n * each), columns, each * np.arange(n + 1)), shape=(n, d)
     )
     labels = np.where(rng.random(n) < expit(x @ rng.normal(0, 0.7, d) - 1), 1.0, -1.0)
-    return sparse.csr_array(x.multiply(-labels[:, None])), "rows drawn at a9a's size"
+    return bnlib.halfspaces.halfspace_rows(x, labels), "rows drawn at a9a's size"
 
 
 def textbook(Z, L, w, steps):

@@ -11,11 +11,11 @@ NOISY = 0.2
 SIX, FEW = LARGE[:-1], LARGE[-1:]
 #: What is asked of which backend, in which part, on what, and how much at least.
 SPEED_GOALS = (
-    ("forward, six large shapes", "cpu", "forward", SIX, ("none",), 1.6),
-    ("with backward, six large shapes", "cpu", "both", SIX, ("none",), 1.4),
-    ("with ReLU and backward, six large shapes", "cpu", "both", SIX, ("relu",), 2.0),
-    ("few channels, channels_last, forward", "cpu", "forward", FEW, ("none",), 5.0),
-    ("few channels, with backward", "cpu", "both", FEW, ("none",), 5.0),
+    ("forward, six large shapes", "c", "forward", SIX, ("none",), 1.6),
+    ("with backward, six large shapes", "c", "both", SIX, ("none",), 1.4),
+    ("with ReLU and backward, six large shapes", "c", "both", SIX, ("relu",), 2.0),
+    ("few channels, channels_last, forward", "c", "forward", FEW, ("none",), 5.0),
+    ("few channels, with backward", "c", "both", FEW, ("none",), 5.0),
     *(
         (f"anywhere, {part}", "auto", part, LARGE + SMALL, ("none", "relu"), 0.95)
         for part in ("forward", "both")
@@ -35,7 +35,7 @@ def speed_table(record):
     -------
     list of str
     """
-    others = [name for name in record.parameters["backends"] if name != "torch"]
+    others = [name for name in record.parameters["backends"] if name != "pytorch"]
     head = f"{'':28}{'copy':>9}{'torch, ms':>16}" + "".join(f"{n:>14}" for n in others)
     lines = [f"{record.title}: {record.device}, torch {record.versions['torch']}"]
     lines += ["Speed-up over torch: forward / forward and backward"]
@@ -54,12 +54,12 @@ def _speed_row(row, backends):
     bandwidth = 2 * row["megabytes"] / row["copy_ms"]
     line = f"{row['case']:28}{bandwidth:5.0f} GB/s"
     columns = zip(backends, *(row[f"{p}_ms"] for p in ("forward", "both")))
-    theirs = {name: pair for name, *pair in columns}["torch"]
+    theirs = {name: pair for name, *pair in columns}["pytorch"]
     line += f"{theirs[0]:8.3g}{theirs[1]:8.3g}"
     for name, forward, both in zip(
         backends, row["forward_speedup"], row["both_speedup"]
     ):
-        if name != "torch":
+        if name != "pytorch":
             line += f"{f'{forward:.2f} / {both:.2f}' if forward else '-':>14}"
     if row["compile_seconds"]:
         line += f"  compiled in {row['compile_seconds']:.0f} s"
@@ -68,7 +68,7 @@ def _speed_row(row, backends):
 
 def is_noisy(row):
     """Tell whether the machine disturbed a row: its copies or torch's own times."""
-    return max(row["copy_spread"], row["torch_spread"]) > NOISY
+    return max(row["copy_spread"], row["pytorch_spread"]) > NOISY
 
 
 def error_table(record):
@@ -118,7 +118,7 @@ def goals(speed, errors):
         if found and None not in dict(found):
             worst, noisy = min(found)
             lines.append(_verdict(name, worst, worst >= least, least, noisy))
-    place = errors.parameters["backends"].index("cpu")
+    place = errors.parameters["backends"].index("c")
     for kind, most in (("error", 2e-7), ("units", 1.0)):
         rows = [r for r in errors.results if (kind == "units") == bool(r["units"])]
         found = [row[name][place] for row in rows for name in (kind, f"dx_{kind}")]
@@ -144,7 +144,7 @@ def draw(record, path):
         Where to write the figure.
     """
     use_style()
-    backends = [n for n in record.parameters["backends"] if n != "torch"]
+    backends = [n for n in record.parameters["backends"] if n != "pytorch"]
     cases, activations = (record.parameters[n] for n in ("cases", "activations"))
     speedup = record.array("both_speedup")[:, 0, :, 0]
     size = 6.4 * len(activations), 0.35 * len(cases) + 1.8

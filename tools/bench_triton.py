@@ -18,7 +18,7 @@ from unittest import mock
 
 import torch
 
-from bnlib.kernels import _triton
+from bnlib.kernels import Options, _triton
 
 TARGETS = (80, 90)
 #: Triton's own choice for a program: 4 warps.
@@ -83,11 +83,10 @@ def launches(x, relu=True):
             setattr(replaced, name, recorder(kernel))
     channels = x.shape[1]
     weight, bias, mean, var = (torch.ones(channels) for _ in range(4))
+    given = weight, bias, Options(True, 0.1, 1e-5, relu)
     with mock.patch.object(_triton, "_kernels", return_value=replaced):
-        y, statistics = _triton.forward(
-            x, mean, var, weight, bias, True, 0.1, 1e-5, relu
-        )
-        _triton.backward(y, x, statistics, weight, bias, True, relu)
+        y, statistics = _triton.forward(x, mean, var, *given)
+        _triton.backward(y, x, statistics, *given)
     return recorded
 
 

@@ -86,7 +86,7 @@ def requirements(project, *extras):
     return list(found)
 
 
-def environment_text(root=ROOT):
+def environment_text(root):
     """Return the text of environment.yml."""
     with open(root / "pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
@@ -95,7 +95,7 @@ def environment_text(root=ROOT):
 
 
 def main():
-    write_whole(ROOT / "environment.yml", environment_text())
+    write_whole(ROOT / "environment.yml", environment_text(ROOT))
     print("wrote environment.yml")
 
 

@@ -9,7 +9,7 @@ __all__ = ["is_own", "own_files", "write_whole"]
 
 #: Folders that tools fill; they are never under a name of ours.
 NOT_OURS = {"__pycache__", "_build", "build", "dist"}
-HIDDEN_AND_OURS = {".ci", ".gitignore"}
+HIDDEN_AND_OURS = {".ci", ".dockerignore", ".github", ".gitignore"}
 
 
 def is_own(name):

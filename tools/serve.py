@@ -1,5 +1,6 @@
 """Show the built site on this machine alone: ``python -m tools.serve PORT``."""
 
+import re
 import sys
 from functools import partial
 from http import HTTPStatus
@@ -7,10 +8,23 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 SITE = Path(__file__).resolve().parent.parent / "_build/html"
+#: Where the page for missing addresses says that its host serves the site.
+TOP = re.compile(r'href="(/[^"]*?)_static/')
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serve a folder, and its ``404.html`` for a page that it has not."""
+    """Serve a folder, and its ``404.html`` for a page that it has not.
+
+    That page's links start at the path where the site is published, which is
+    served as the folder is.
+    """
+
+    def translate_path(self, path):
+        page = Path(self.directory) / "404.html"
+        top = TOP.search(page.read_text(encoding="utf-8")) if page.is_file() else None
+        if top and path.startswith(top[1]):
+            path = path.removeprefix(top[1][:-1])
+        return super().translate_path(path)
 
     def send_error(self, code, message=None, explain=None):
         page = Path(self.directory) / "404.html"

@@ -49,6 +49,10 @@ CARD = (
     *("og:type", "og:title", "og:description", "og:image", "og:image:alt"),
     "twitter:card",
 )
+#: Pages that are made of no source; nobody shares a link to them.
+WITHOUT_CARD = ("404.html", "search.html", "_modules/")
+#: It is shown in place of any page, so that its links start at the site's top.
+NOT_FOUND = "404.html"
 #: The theme draws its search field twice on this page; nothing refers to the id.
 REPEATED_BY_THEME = ("search.html", "search-input")
 #: What prose shows where markup was not rendered.
@@ -68,7 +72,7 @@ class Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.ids, self.links, self.loads = [], [], []
         self.images_without_alt = []
-        self.lang = self.title = ""
+        self.lang = self.title = self.canonical = ""
         self.meta = {}
         self.html = html
         self.prose = ""
@@ -99,6 +103,8 @@ class Page(HTMLParser):
             self.loads.append(attrs.get("href", ""))
         elif tag == "link":
             self.links.append(attrs.get("href", ""))
+        if tag == "link" and attrs.get("rel") == "canonical":
+            self.canonical = attrs["href"]
         if attrs.get(LOADED.get(tag)):
             self.loads.append(attrs[LOADED[tag]])
         for candidate in filter(str.strip, attrs.get("srcset", "").split(",")):
@@ -163,6 +169,8 @@ def dead_end(site, source, url):
         return None
     parts = urlsplit(urljoin(source, url) if not url.startswith("#") else source + url)
     name, anchor = unquote(parts.path), unquote(parts.fragment)
+    if source == NOT_FOUND:
+        name = place(site, name) or name
     path = site.folder / name
     if path.is_dir():
         name = f"{name.rstrip('/')}/index.html".lstrip("/")
@@ -232,6 +240,9 @@ def descriptions(site):
 
 def cards(site):
     for name, page in site.pages.items():
+        # Only a site that knows its address can name its pages in cards.
+        if not page.canonical or name.startswith(WITHOUT_CARD):
+            continue
         if missing := [tag for tag in CARD if not page.meta.get(tag)]:
             yield name, f"its card lacks {', '.join(missing)}"
         elif not has_file(site, name, page.meta["og:image"]):
@@ -242,8 +253,14 @@ def has_file(site, source, url):
     """Whether an address leads to a file of the site, wherever that is served."""
     if not is_elsewhere(url):
         return dead_end(site, source, url) is None
-    parts = urlsplit(url).path.split("/")[1:]
-    return any((site.folder / "/".join(parts[i:])).is_file() for i in range(len(parts)))
+    return bool(place(site, urlsplit(url).path))
+
+
+def place(site, path):
+    """Give the name of the site's file at a host's path; empty where there is none."""
+    parts = path.split("/")[1:]
+    names = ("/".join(parts[i:]) for i in range(len(parts)))
+    return next((name for name in names if (site.folder / name).is_file()), "")
 
 
 def unrendered_markup(site):

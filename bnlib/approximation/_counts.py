@@ -3,11 +3,12 @@
 from math import comb, gcd
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bnlib import _checks
 
 
-def interpolation_bound(curvatures, cells):
+def interpolation_bound(curvatures: ArrayLike, cells: int) -> float:
     """Bound the error of multilinear interpolation on [-1, 1]^d.
 
     Parameters
@@ -47,7 +48,7 @@ def interpolation_bound(curvatures, cells):
     return float(curvatures.sum() / (2 * cells**2))
 
 
-def propagation_bound(error, factor, depth):
+def propagation_bound(error: float, factor: float, depth: int) -> float:
     """Bound the error of a composition by that of its parts.
 
     Parameters
@@ -84,7 +85,7 @@ def propagation_bound(error, factor, depth):
     return float(error * sum(factor**j for j in range(depth)))
 
 
-def shallow_parameters(units, inputs):
+def shallow_parameters(units: int, inputs: int) -> int:
     """Count the parameters of a network with one hidden layer.
 
     Parameters
@@ -112,7 +113,7 @@ def shallow_parameters(units, inputs):
     return (inputs + 2) * units
 
 
-def tree_parameters(units, inputs, arity=2):
+def tree_parameters(units: int, inputs: int, arity: int = 2) -> int:
     """Count the parameters of a tree with a small network at each of its nodes.
 
     Parameters
@@ -143,7 +144,7 @@ def tree_parameters(units, inputs, arity=2):
     return shallow_parameters(units, arity) * sum(level_counts(inputs, arity))
 
 
-def level_counts(inputs, arity):
+def level_counts(inputs: int, arity: int) -> list[int]:
     """Count the nodes of a full tree, level by level.
 
     Parameters
@@ -182,7 +183,7 @@ def level_counts(inputs, arity):
     return counts
 
 
-def polynomial_units(degree, inputs):
+def polynomial_units(degree: int, inputs: int) -> int:
     """Count the units with which one hidden layer gives any polynomial.
 
     Parameters
@@ -215,7 +216,7 @@ def polynomial_units(degree, inputs):
     return (degree + 1) * comb(inputs - 1 + degree, degree)
 
 
-def necklaces(length, beads):
+def necklaces(length: int, beads: int) -> int:
     """Count words of a length, where those that are rotations count once.
 
     The number of values that a function on a grid can have if it does not change
@@ -247,7 +248,7 @@ def necklaces(length, beads):
     return sum(int(beads) ** gcd(shift, length) for shift in range(length)) // length
 
 
-def fit_slope(sizes, errors):
+def fit_slope(sizes: ArrayLike, errors: ArrayLike) -> float:
     """Fit the exponent s of errors = constant * sizes^s, by least squares of logs.
 
     Parameters

@@ -1,8 +1,10 @@
 """Multilinear interpolation on even grids, of a function or of a tree's nodes."""
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.interpolate import RegularGridInterpolator
 
 from bnlib import _checks
@@ -37,7 +39,7 @@ class Interpolant:
     array([0.5, 1. ])
     """
 
-    def __init__(self, values):
+    def __init__(self, values: ArrayLike):
         values = np.asarray(values)
         if np.iscomplexobj(values):
             raise TypeError("values are complex: give real numbers")
@@ -52,12 +54,14 @@ class Interpolant:
         axis = np.linspace(-1, 1, len(values))
         self._interpolate = RegularGridInterpolator([axis] * values.ndim, values)
 
-    def __call__(self, x):
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return the values, shape (m,), at points of shape (m, d)."""
         return self._interpolate(check_points(x, len(self._interpolate.grid)))
 
 
-def interpolate(function, arity, cells):
+def interpolate(
+    function: Callable[[np.ndarray], np.ndarray], arity: int, cells: int
+) -> Interpolant:
     """Interpolate a function multilinearly on an even grid over [-1, 1]^arity.
 
     Parameters
@@ -108,7 +112,7 @@ def interpolate(function, arity, cells):
     return Interpolant(values.reshape([cells + 1] * arity))
 
 
-def interpolate_tree(tree, cells, *, shared=False):
+def interpolate_tree(tree: Tree, cells: int, *, shared: bool = False) -> Tree:
     """Interpolate every node of a tree, and compose the interpolants.
 
     Parameters

@@ -1,5 +1,6 @@
 """Networks whose parameters are counted: shallow ones, and trees of small ones."""
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import factorial
 from typing import NamedTuple
@@ -9,7 +10,7 @@ import torch
 from scipy.optimize import minimize
 from torch import nn
 
-from bnlib import _checks
+from bnlib import _checks, _modules
 from bnlib.approximation._counts import level_counts, polynomial_units
 
 
@@ -26,12 +27,19 @@ class Layer(NamedTuple):
     biases: np.ndarray
     outputs: np.ndarray
 
-    def __call__(self, x, activation):
+    def __call__(self, x: np.ndarray, activation) -> np.ndarray:
         """Return the values, shape (m,), at points of shape (m, n)."""
         return activation(x @ self.weights + self.biases) @ self.outputs
 
 
-def polynomial_layer(polynomial, derivatives, *, point, step, rng):
+def polynomial_layer(
+    polynomial: Mapping[tuple[int, ...], float],
+    derivatives: Sequence[float],
+    *,
+    point: float,
+    step: float,
+    rng: np.random.Generator,
+) -> Layer:
     """Build a shallow network close to a polynomial, for a smooth activation.
 
     In each of binomial(n - 1 + K, K) directions w it holds K + 1 units with weights
@@ -173,7 +181,15 @@ class TreeNetwork(nn.Module):
     Poggio et al. 2017: the class D_{N,2}, for arity 2.
     """
 
-    def __init__(self, inputs, units, arity=2, *, shared=False, generator):
+    def __init__(
+        self,
+        inputs: int,
+        units: int,
+        arity: int = 2,
+        *,
+        shared: bool = False,
+        generator: torch.Generator,
+    ):
         super().__init__()
         _checks.check_integer("units", units, 1)
         self.counts, self.arity = level_counts(inputs, arity), int(arity)
@@ -191,7 +207,7 @@ class TreeNetwork(nn.Module):
             self.weights *= (2 / arity) ** 0.5
             self.outputs /= units**0.5
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the values, shape (m,), at points of shape (m, inputs)."""
         inputs = self.counts[0] * self.arity
         if x.ndim != 2 or x.shape[1] != inputs:
@@ -212,7 +228,7 @@ class TreeNetwork(nn.Module):
         return [p[first : first + count] for p in every]
 
 
-def fit(network, x, y, *, steps):
+def fit(network: nn.Module, x: torch.Tensor, y: torch.Tensor, *, steps: int) -> float:
     """Minimise the mean squared error by L-BFGS on all points, in place.
 
     Parameters
@@ -254,8 +270,7 @@ def fit(network, x, y, *, steps):
         raise ValueError(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}: give (m, n) and (m,)"
         )
-    if not isinstance(network, nn.Module):
-        raise TypeError(f"network is a {type(network).__name__}: give a torch module")
+    _modules.check_module("network", network)
     parameters = list(network.parameters())
     _check_network(network, parameters, x, y)
 

@@ -1,5 +1,6 @@
 """Functions of many variables, composed of functions of few."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -13,14 +14,9 @@ _ROUNDING = 1e-9
 
 def check_points(x, inputs):
     """Return x as a float array (m, inputs) of numbers in [-1, 1], or say why not."""
-    if isinstance(x, np.ma.MaskedArray):
-        raise TypeError("x is a MaskedArray, whose mask would be lost: give an array")
-    points = np.asarray(_arrays.detached(x))
-    if not np.issubdtype(points.dtype, np.number) or np.iscomplexobj(points):
-        raise TypeError(f"x has dtype {points.dtype}: give real numbers")
+    points = _checks.plain_array("x", _arrays.detached(x))
     if points.ndim != 2 or points.shape[1] != inputs:
         raise ValueError(f"x has shape {points.shape}: give (m, {inputs})")
-    points = points.astype(np.float64)
     # Written so that NaN is refused too.
     outside = ~(np.abs(points) <= 1 + _ROUNDING)
     if outside.any():
@@ -66,22 +62,22 @@ class Cosine:
             raise ValueError(f"frequencies are {frequencies}: give finite numbers")
         object.__setattr__(self, "frequencies", frequencies)
 
-    def __call__(self, x):
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return the values, shape (m,), at points of shape (m, d)."""
         x = check_points(x, len(self.frequencies))
         return self.amplitude * np.cos(x @ self.frequencies + self.phase)
 
     @property
-    def lipschitz(self):
+    def lipschitz(self) -> float:
         """Bounds on the first derivatives, one a variable: shape (d,)."""
         return np.abs(self.amplitude * self.frequencies)
 
     @property
-    def curvatures(self):
+    def curvatures(self) -> np.ndarray:
         """Bounds on the pure second derivatives, one a variable: shape (d,)."""
         return np.abs(self.amplitude) * self.frequencies**2
 
-    def sobolev_norm(self, order):
+    def sobolev_norm(self, order: int) -> float:
         """Bound the sum of the largest sizes of all derivatives up to an order.
 
         The function itself counts as a derivative of order 0. The bound is the sum
@@ -94,7 +90,9 @@ class Cosine:
         return float(np.abs(self.amplitude) * total)
 
 
-def draw_constituent(rng, arity=2, *, order=2, norm=1.0):
+def draw_constituent(
+    rng: np.random.Generator, arity: int = 2, *, order: int = 2, norm: float = 1.0
+) -> Cosine:
     """Draw a cosine whose derivatives up to an order sum to a given norm.
 
     Parameters
@@ -130,7 +128,9 @@ def draw_constituent(rng, arity=2, *, order=2, norm=1.0):
     return Cosine(norm / draft.sobolev_norm(order), draft.frequencies, draft.phase)
 
 
-def draw_wave(rng, arity=2, *, frequency=2.0):
+def draw_wave(
+    rng: np.random.Generator, arity: int = 2, *, frequency: float = 2.0
+) -> Cosine:
     """Draw a cosine of amplitude 1, which no unit ball of a W_m holds.
 
     Parameters
@@ -200,7 +200,11 @@ class Tree:
     Poggio et al. 2017, the class W_m^{n,2} for arity 2.
     """
 
-    def __init__(self, levels, arity=2):
+    def __init__(
+        self,
+        levels: Sequence[Sequence[Callable[[np.ndarray], np.ndarray]]],
+        arity: int = 2,
+    ):
         _checks.check_integer("arity", arity, 1)
         try:
             self.levels = tuple(tuple(level) for level in levels)
@@ -224,11 +228,11 @@ class Tree:
         return [node for level in self.levels for node in level]
 
     @property
-    def num_parameters(self):
+    def num_parameters(self) -> int:
         """Parameters of all nodes; those of a node that stands twice count once."""
         return sum(node.num_parameters for node in set(self.nodes))
 
-    def __call__(self, x):
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return the values, shape (m,), at points of shape (m, inputs)."""
         values = check_points(x, self.inputs)
         for level in self.levels:
@@ -237,7 +241,14 @@ class Tree:
         return values[:, 0]
 
 
-def draw_tree(rng, depth, arity=2, *, draw=draw_constituent, shared=False):
+def draw_tree(
+    rng: np.random.Generator,
+    depth: int,
+    arity: int = 2,
+    *,
+    draw: Callable[..., Cosine] = draw_constituent,
+    shared: bool = False,
+) -> Tree:
     """Draw a tree of functions.
 
     Parameters

@@ -19,6 +19,7 @@ from bnlib.claims._instances_gaussian import (
 )
 from bnlib.claims._instances_hidden_layer import (
     CONVEX,
+    WEIGHTS as PLANE,
     Layer,
     elsewhere,
     lengths_on_line,
@@ -26,7 +27,6 @@ from bnlib.claims._instances_hidden_layer import (
     random_layer,
     random_unit,
 )
-from bnlib.claims._instances_hidden_layer import WEIGHTS as PLANE
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 from bnlib.optim import gdnp, gdnp_sweeps

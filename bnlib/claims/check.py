@@ -6,6 +6,7 @@ import array_api_compat as compat
 import numpy as np
 
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
 
 RELATIONS = ("==", "<=", ">=")
 
@@ -40,8 +41,8 @@ class Check:
     False
     """
 
-    left: object
-    right: object
+    left: Array
+    right: Array
     relation: str
     allowed: float
     scale: float | None = None
@@ -53,9 +54,7 @@ class Check:
             )
         _checks.check_number("allowed", self.allowed, 0)
         if self.scale is not None:
-            _checks.check_number("scale", self.scale, 0)
-            if self.scale == 0:
-                raise ValueError("scale is 0: give a number above 0, or None")
+            _checks.check_positive("scale", self.scale)
         for name in ("left", "right"):
             object.__setattr__(self, name, _plain(name, getattr(self, name)))
         left, right = self.left.shape, self.right.shape
@@ -67,7 +66,7 @@ class Check:
 
     @property
     @_arrays.silently()
-    def error(self):
+    def error(self) -> float:
         """The largest amount by which the relation is missed, over the scale."""
         left, right = np.broadcast_arrays(self.left, self.right)
         if left.size == 0:
@@ -81,16 +80,16 @@ class Check:
         return largest if largest == 0 else largest / float(scale)
 
     @property
-    def holds(self):
+    def holds(self) -> bool:
         """Whether the error is at most what is allowed; never so for NaN."""
         return bool(self.error <= self.allowed)
 
-    def __str__(self):
+    def __str__(self) -> str:
         word = "holds" if self.holds else "fails"
         return f"{word}: error {_short(self.error)}, allowed {_short(self.allowed)}"
 
     @staticmethod
-    def worst(*checks):
+    def worst(*checks: "Check") -> "Check":
         """Return the check that comes closest to failing, or fails most.
 
         Examples

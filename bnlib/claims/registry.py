@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import re
 import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,14 +52,14 @@ class Claim:
     source: str
     printed: str | None
     printed_in: str | None
-    functions: dict = field(default_factory=dict, repr=False)
+    functions: dict[str, Callable[..., Check]] = field(default_factory=dict, repr=False)
 
     @property
-    def is_checked(self):
+    def is_checked(self) -> bool:
         """Whether there is something to check: a remark is only shown."""
         return self.kind != "remark"
 
-    def check(self, seed=0):
+    def check(self, seed: int = 0) -> Check:
         """Check one random instance.
 
         Parameters
@@ -77,18 +78,18 @@ class Claim:
         """
         return self._run("check", self._generator(seed))
 
-    def control(self, seed=0):
+    def control(self, seed: int = 0) -> Check:
         """Make the same comparison on a false neighbour: it must not hold."""
         return self._run("control", self._generator(seed))
 
-    def printed_check(self, seed=0):
+    def printed_check(self, seed: int = 0) -> Check:
         """Run the printed form on its counterexample: it must not hold.
 
         The counterexample is fixed; ``seed`` is there for symmetry.
         """
         return self._run("printed")
 
-    def code(self, role="check"):
+    def code(self, role: str = "check") -> str:
         """Return the source of the check, the control or the printed form.
 
         Parameters
@@ -137,15 +138,15 @@ class _Definition:
 
 def claim(
     *,
-    id,
-    chapter,
-    kind,
-    verdict,
-    statement,
-    source,
-    printed=None,
-    printed_in=None,
-):
+    id: str,
+    chapter: str,
+    kind: str,
+    verdict: str,
+    statement: str,
+    source: str,
+    printed: str | None = None,
+    printed_in: str | None = None,
+) -> Callable[[Callable[..., Check]], _Definition]:
     """Register the decorated function as a claim's check.
 
     The function takes a `numpy.random.Generator`, makes one random instance and
@@ -202,7 +203,7 @@ def claim(
     return register
 
 
-def all_claims(chapter=None, verdict=None):
+def all_claims(chapter: str | None = None, verdict: str | None = None) -> list[Claim]:
     """Return the claims in the order of the chapters, as a list.
 
     Parameters
@@ -237,10 +238,12 @@ def all_claims(chapter=None, verdict=None):
         for entry in _CLAIMS.values()
         if chapter in (None, entry.chapter) and verdict in (None, entry.verdict)
     ]
-    return sorted(found, key=lambda entry: entry.chapter)
+    # Whichever files were loaded first, for a claim alone.
+    files = {entry: entry.functions["check"].__module__ for entry in found}
+    return sorted(found, key=lambda entry: (entry.chapter, files[entry]))
 
 
-def get(id):
+def get(id: str) -> Claim:
     """Return the claim of this id.
 
     Parameters
@@ -261,8 +264,10 @@ def get(id):
     >>> get("bn-range").kind
     'theorem'
     """
-    _load()
     if id not in _CLAIMS:
+        _load(id)
+    if id not in _CLAIMS:
+        _load()
         near = difflib.get_close_matches(str(id), _CLAIMS, n=3)
         hint = f"did you mean {' or '.join(near)}?"
         if not near:
@@ -271,14 +276,18 @@ def get(id):
     return _CLAIMS[id]
 
 
-def _load():
-    """Import the chapters' files, which register their claims.
+def _load(id=None):
+    """Import the chapters' files, which register their claims; or the one of an id.
 
     Files that start with an underscore hold none: they are what several share, such
     as modules of random instances.
     """
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+    folder = Path(__file__).parent
+    for module in pkgutil.iter_modules([str(folder)]):
         if re.fullmatch(r"chapter\d\d_\w+", module.name):
+            text = (folder / f"{module.name}.py").read_text("utf-8") if id else ""
+            if id and f'id="{id}"' not in text:
+                continue
             importlib.import_module(f"{__package__}.{module.name}")
         elif module.name not in ("check", "registry") and module.name[0] != "_":
             raise ImportError(
@@ -305,12 +314,12 @@ class Judgement:
     printed_rejected: bool
 
     @property
-    def passes(self):
+    def passes(self) -> bool:
         """Whether the claim holds and all its false neighbours were rejected."""
         holds = self.worst is None or self.worst.holds
         return holds and self.controls_rejected and self.printed_rejected
 
-    def __str__(self):
+    def __str__(self) -> str:
         notes = [str(self.worst) if self.worst else "shown, not checked"]
         if not self.controls_rejected:
             notes.append("A CONTROL WAS ACCEPTED")
@@ -319,7 +328,7 @@ class Judgement:
         return "; ".join(notes)
 
 
-def judge(claim, seeds=range(5)):
+def judge(claim: Claim, seeds: Iterable[int] = range(5)) -> Judgement:
     """Check a claim, its control and its printed form on several instances.
 
     Parameters

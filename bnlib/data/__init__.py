@@ -38,7 +38,7 @@ class Dataset(NamedTuple):
     source: str
 
 
-def available():
+def available() -> list[str]:
     """The data sets that `load` gives without a download.
 
     It looks for the files and does not read them: `load` finds out if one is
@@ -57,7 +57,7 @@ def available():
     return [name for name, source in SOURCES.items() if source.is_here]
 
 
-def load(name):
+def load(name: str) -> Dataset:
     """Load a data set by name, downloading it if it is not on this machine.
 
     ==============  ======  ==========  ===========================================
@@ -139,7 +139,7 @@ def load(name):
     return Dataset(*source.arrays(), name, source.citation)
 
 
-def checksum(dataset):
+def checksum(dataset: Dataset) -> str:
     """SHA-256 of a data set's four arrays, the same on every machine.
 
     It covers dtypes, shapes and values (as little-endian bytes) of `x_train`,

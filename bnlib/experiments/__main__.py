@@ -1,4 +1,4 @@
-"""python -m bnlib.experiments list | run ID --scale live|paper"""
+"""python -m bnlib.experiments list | run ID --scale live|paper | confirm ID"""
 
 import argparse
 import sys
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bnlib.experiments._records import load_record
+from bnlib.experiments._confirm import confirm
+from bnlib.experiments._records import RECORDS, load_record
 from bnlib.experiments._registry import SCALES, all_experiments
 from bnlib.experiments._runner import AlreadyRunning, prepare
-from bnlib.experiments._source import source_hash
 
 
 def _parser():
@@ -24,6 +24,11 @@ def _parser():
     run.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:0, mps")
     run.add_argument("--force", action="store_true", help="replace the record")
     run.add_argument("--folder", help="write the record there")
+    again = commands.add_parser("confirm", help="compute units of a record again")
+    again.add_argument("id", metavar="ID")
+    again.add_argument("--units", type=int, default=8, help="how many, 8 if not given")
+    again.add_argument("--device", default="auto", help="as for run")
+    again.add_argument("--folder", default=RECORDS, help="where the record is")
     return parser
 
 
@@ -33,6 +38,22 @@ def main(arguments=None):
     if options.command == "list":
         print("\n".join(_listing()))
         return 0
+    return _confirm(options) if options.command == "confirm" else _run(options)
+
+
+def _confirm(options):
+    try:
+        record = confirm(
+            options.id, options.units, device=options.device, folder=options.folder
+        )
+    except (ImportError, ValueError, TypeError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{record.id}: {record.standing}")
+    return 0
+
+
+def _run(options):
     try:
         prepared = prepare(
             options.id,
@@ -46,7 +67,7 @@ def main(arguments=None):
         return 2
     try:
         record = prepared.execute()
-    except AlreadyRunning as error:
+    except (AlreadyRunning, ModuleNotFoundError) as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
@@ -74,8 +95,8 @@ def _recorded(entry):
         return "no"
     except ValueError:
         return "broken"
-    is_current = record.source == source_hash(entry.function)
-    return record.date.partition(" ")[0] + ("" if is_current else ", older code")
+    day, standing = record.date.partition(" ")[0], record.standing
+    return day if standing == "of the present code" else f"{day}, {standing}"
 
 
 def _summary(record, swept):

@@ -9,7 +9,7 @@ from bnlib.functional import batch_norm
 
 EPS = 1e-5
 #: Measured beside bnlib's backends; `implementations` says what they are.
-OTHERS = ("torch", "plain", "compiled")
+OTHERS = ("pytorch", "plain", "compiled")
 
 
 def reference(x, dy, weight=None, bias=None, relu=False):
@@ -65,9 +65,9 @@ def implementations(names, relu=False):
     Parameters
     ----------
     names : sequence of str
-        Of `bnlib.kernels.BACKENDS`; "auto"; "torch" (torch's own function, and its
-        relu after it); "compiled" (these two through torch.compile); "plain" (the
-        formula as a row of torch's operations).
+        Of `bnlib.kernels.BACKENDS`; "auto"; "pytorch" (torch's own function, and its
+        relu after it, called without bnlib); "compiled" (these two through
+        torch.compile); "plain" (the formula as a row of torch's operations).
     relu : bool
         Whether the ReLU follows.
 
@@ -78,7 +78,7 @@ def implementations(names, relu=False):
     Examples
     --------
     >>> import torch
-    >>> made = implementations(["torch", "readable"], relu=True)
+    >>> made = implementations(["pytorch", "readable"], relu=True)
     >>> x, weight, bias = torch.tensor([[1.0], [3.0]]), torch.ones(1), torch.zeros(1)
     >>> [f(x, weight, bias).round(decimals=4).tolist() for f in made.values()]
     [[[0.0], [1.0]], [[0.0], [1.0]]]
@@ -105,7 +105,7 @@ def implementations(names, relu=False):
         y = (x - mean) / torch.sqrt(var + EPS) * weight.view(column) + bias.view(column)
         return torch.relu(y) if relu else y
 
-    made = {"torch": torchs, "plain": plain}
+    made = {"pytorch": torchs, "plain": plain}
     if "compiled" in names:
         made["compiled"] = torch.compile(torchs, dynamic=False)
     return {name: made.get(name) or ours(name) for name in names}
@@ -162,10 +162,10 @@ def _number(error):
 
 
 def check_backends(backends):
-    """Raise ValueError for an unknown name, or if torch is not among them."""
+    """Raise ValueError for an unknown name, or if pytorch is not among them."""
     known = (*OTHERS, "auto", *kernels.BACKENDS)
-    if "torch" not in backends or not set(backends) <= set(known):
+    if "pytorch" not in backends or not set(backends) <= set(known):
         raise ValueError(
-            f"backends are torch and any others of {', '.join(known[1:])}; "
+            f"backends are pytorch and any others of {', '.join(known[1:])}; "
             f"got {', '.join(backends)}"
         )

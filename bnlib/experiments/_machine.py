@@ -3,10 +3,13 @@
 import platform
 import sys
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
+
+import bnlib
 
 try:
     import resource
@@ -66,9 +69,15 @@ def torch_threads(count):
         torch.set_num_threads(before)
 
 
+def now():
+    """The time in UTC, to the minute."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+
+
 def versions():
-    names = ("numpy", "torch", "scipy", "scikit-learn", "bnlib")
-    return {"python": platform.python_version()} | {n: version(n) for n in names}
+    names = ("numpy", "torch", "scipy", "scikit-learn")
+    own = {"python": platform.python_version(), "bnlib": bnlib.__version__}
+    return own | {name: version(name) for name in names}
 
 
 def peak_memory(device):

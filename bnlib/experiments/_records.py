@@ -2,18 +2,24 @@
 
 import itertools
 import json
+import os
 import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bnlib._files import PACKAGE, write_whole
-from bnlib.experiments._registry import all_experiments
+from bnlib.experiments._registry import all_experiments, get
+from bnlib.experiments._source import source_hash
 
 RECORDS = PACKAGE / "records"
 #: The layout of the JSON files; a reader refuses any other.
-FORMAT = 2
+FORMAT = 3
+
+#: The fields of `Record.confirmed`.
+CONFIRMED = ("source", "units", "of", "left_out", "date", "device", "versions")
 
 
 @dataclass(frozen=True)
@@ -46,29 +52,57 @@ class Record:
         What to type to compute it again.
     date : str
         When it was finished, UTC.
+    confirmed : dict or None
+        Where later code gave some of its units again, exactly: the `source` of that
+        code, the `units` by their rows, `of` how many, which results were `left_out`
+        as measured times, and `date`, `device`, `versions`.
     """
 
     id: str
     title: str
     scale: str
-    parameters: dict
-    axes: list
-    results: list
+    parameters: dict[str, Any]
+    axes: list[str]
+    results: list[dict[str, Any]]
     source: str
-    versions: dict
+    versions: dict[str, str]
     device: str
     seconds: float
-    peak_memory: dict
-    data: dict
+    peak_memory: dict[str, Any]
+    data: dict[str, str]
     command: str
     date: str
+    confirmed: dict | None
 
     @property
-    def seeds(self):
+    def standing(self):
+        """How far its numbers are those of the present code, in words.
+
+        "of the present code"; "confirmed on 12 of 190 units, 2026-12-01", where the
+        present code gave so many again; else "older code".
+        """
+        present = source_hash(get(self.id))
+        if self.source == present:
+            return "of the present code"
+        if self.confirmed is None or self.confirmed["source"] != present:
+            return "older code"
+        return self.confirmation
+
+    @property
+    def confirmation(self):
+        """What later code gave again, "confirmed on 12 of 190 units, DAY", or None."""
+        if self.confirmed is None:
+            return None
+        day = self.confirmed["date"].partition(" ")[0]
+        units = f"{len(self.confirmed['units'])} of {self.confirmed['of']} units"
+        return f"confirmed on {units}, {day}"
+
+    @property
+    def seeds(self) -> list[int]:
         """The seeds of the run, a list."""
         return self.parameters["seeds"]
 
-    def array(self, name):
+    def array(self, name: str) -> np.ndarray:
         """One result over the whole sweep.
 
         Parameters
@@ -182,7 +216,7 @@ def write_record(record, folder, force):
     return path
 
 
-def load_record(id, folder=RECORDS):
+def load_record(id: str, folder: str | os.PathLike[str] = RECORDS) -> Record:
     """Read a measured result.
 
     Parameters
@@ -224,11 +258,20 @@ def load_record(id, folder=RECORDS):
     found = content.pop("format", None) if isinstance(content, dict) else None
     if found != FORMAT:
         raise ValueError(f"{path} has record format {found}, bnlib reads {FORMAT}")
-    expected = {field.name for field in fields(Record)}
-    if set(content) != expected:
-        wrong = ", ".join(sorted(set(content) ^ expected))
-        raise ValueError(f"{path} is no whole record: missing or unknown {wrong}")
+    _check_fields(path, "whole record", content, [each.name for each in fields(Record)])
+    if content["confirmed"] is not None:
+        _check_fields(
+            path, "record that was confirmed", content["confirmed"], CONFIRMED
+        )
     return Record(**content)
+
+
+def _check_fields(path, what, content, expected):
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is no {what}: {content!r} holds no fields")
+    if set(content) != set(expected):
+        wrong = ", ".join(sorted({*content} ^ {*expected}))
+        raise ValueError(f"{path} is no {what}: missing or unknown {wrong}")
 
 
 def _how_to_make(id):

@@ -9,14 +9,17 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from bnlib import data as datasets
+from bnlib.data import Dataset
 
-_EXPERIMENTS = {}
+_EXPERIMENTS: dict[str, "Experiment"] = {}
+
+Function = TypeVar("Function", bound=Callable[..., dict[str, Any]])
 SCALES = ("live", "paper")
 
 
@@ -35,7 +38,7 @@ class Context(NamedTuple):
 
     device: torch.device
     seed_sequence: np.random.SeedSequence
-    datasets: dict
+    datasets: dict[str, Dataset]
 
 
 @dataclass(frozen=True)
@@ -46,15 +49,18 @@ class Experiment:
     title: str
     chapter: str
     source: str
-    sweep: dict
-    live: dict
-    paper: dict
-    paired: tuple
-    data: tuple
+    sweep: dict[str, str]
+    live: dict[str, Any]
+    paper: dict[str, Any]
+    paired: tuple[str, ...]
+    data: tuple[str, ...]
     threads: int | None
-    function: Callable
+    timed: tuple[str, ...] | bool
+    function: Callable[..., dict[str, Any]]
 
-    def parameters(self, scale, overrides=None):
+    def parameters(
+        self, scale: str, overrides: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         """The parameters of `scale` with `overrides` put in, checked.
 
         Parameters
@@ -101,7 +107,7 @@ class Experiment:
                         f"{name} are among {', '.join(known)}, not {value!r}"
                     )
 
-    def units(self, parameters):
+    def units(self, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Every combination of the swept parameters, the last one fastest."""
         axes = [parameters[name] for name in self.sweep.values()]
         return [
@@ -129,8 +135,19 @@ def _matching(name, given, registered):
 
 
 def experiment(
-    *, id, title, chapter, source, sweep, live, paper, paired=(), data=(), threads=None
-):
+    *,
+    id: str,
+    title: str,
+    chapter: str,
+    source: str,
+    sweep: dict[str, str],
+    live: dict[str, Any],
+    paper: dict[str, Any],
+    paired: tuple[str, ...] = (),
+    data: tuple[str, ...] = (),
+    threads: int | None = None,
+    timed: tuple[str, ...] | bool = (),
+) -> Callable[[Function], Function]:
     """Register the decorated function as an experiment.
 
     The function computes one unit: it takes a `Context`, the unit's swept
@@ -160,6 +177,9 @@ def experiment(
     threads : int, optional
         How many torch uses on a CPU; its own choice, if not given. One is best
         for small networks: more wait for each other, long on a busy machine.
+    timed : tuple of str, or True
+        Results that measure time, which no second run repeats; True where the
+        experiment is about time alone.
 
     Returns
     -------
@@ -202,6 +222,7 @@ def experiment(
             paired=paired,
             data=data,
             threads=threads,
+            timed=timed,
             function=function,
         )
         _check(entry)
@@ -265,7 +286,7 @@ def _import_all():
             importlib.import_module(f"{__package__}.{module.name}")
 
 
-def all_experiments():
+def all_experiments() -> list[Experiment]:
     """Every experiment, in the order of their ids.
 
     Returns
@@ -282,7 +303,7 @@ def all_experiments():
     return [_EXPERIMENTS[id] for id in sorted(_EXPERIMENTS)]
 
 
-def get(id):
+def get(id: str) -> Experiment:
     """The experiment of that id.
 
     Parameters

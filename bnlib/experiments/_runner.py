@@ -1,38 +1,46 @@
 """Run an experiment: unit by unit, resumable, into a record."""
 
-import json
+import os
 import shlex
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import filelock
-import numpy as np
 import torch
 
 from bnlib import data
-from bnlib._extras import extra
 from bnlib._files import runs_folder
-from bnlib.experiments._files import Partial, canonical, fingerprint
+from bnlib.experiments._files import Partial, canonical
 from bnlib.experiments._machine import (
     choose_device,
     describe,
+    now,
     peak_memory,
     torch_threads,
     versions,
 )
 from bnlib.experiments._records import RECORDS, Record, check_target, write_record
-from bnlib.experiments._registry import Context, Experiment, get
+from bnlib.experiments._registry import Experiment, get
 from bnlib.experiments._source import source_hash
+from bnlib.experiments._units import compute_unit, progress
 
 
 class AlreadyRunning(RuntimeError):
     """Another process is at the same run."""
 
 
-def run(id, scale="live", *, device="auto", folder=None, force=False, **parameters):
+def run(
+    id: str,
+    scale: str = "live",
+    *,
+    device: str = "auto",
+    folder: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    **parameters: Any,
+) -> Record:
     """Run an experiment and return its record.
 
     At paper scale with the registered parameters, or with `folder`, the record
@@ -116,7 +124,7 @@ class _Run:
     def _execute(self):
         datasets = {name: data.load(name) for name in self.experiment.data}
         checksums = {name: data.checksum(each) for name, each in datasets.items()}
-        source = source_hash(self.experiment.function)
+        source = source_hash(self.experiment)
         if self.scale != "paper" and self.folder is None:
             return self._record(self._compute(datasets, [], None), checksums, source)
         header = self._header(checksums, source)
@@ -144,13 +152,10 @@ class _Run:
 
     def _compute(self, datasets, finished, partial):
         """Entries of all units in order, `finished` ones taken as they are."""
-        with extra("data"):
-            from tqdm import tqdm
-
         entries = {canonical(entry["unit"]): entry for entry in finished}
         units = self.experiment.units(self.parameters)
         try:
-            for unit in tqdm(units, desc=self.experiment.id, unit="unit", disable=None):
+            for unit in progress(units, self.experiment.id):
                 if canonical(unit) not in entries:
                     entry = self._compute_unit(unit, datasets)
                     if partial is not None:
@@ -167,29 +172,16 @@ class _Run:
         return [entries[canonical(unit)] for unit in units]
 
     def _compute_unit(self, unit, datasets):
-        context = Context(self.device, self._seed_sequence(unit), datasets)
-        shared = set(self.parameters) - set(self.experiment.sweep.values())
-        arguments = unit | {name: self.parameters[name] for name in shared}
-        del arguments["seed"]
         start = time.perf_counter()
-        try:
-            result = self.experiment.function(context, **arguments)
-        except Exception as error:
-            error.add_note(f"in {self.experiment.id} at {unit}")
-            raise
-        seconds = time.perf_counter() - start
+        result = compute_unit(
+            self.experiment, self.parameters, unit, self.device, datasets
+        )
         return {
             "unit": unit,
-            "result": _plain(result, unit, self.experiment.id),
-            "seconds": seconds,
+            "result": result,
+            "seconds": time.perf_counter() - start,
             "peak_memory": peak_memory(self.device),
         }
-
-    def _seed_sequence(self, unit):
-        """A stream of the unit's own, shared along the paired arguments alone."""
-        own = {k: v for k, v in unit.items() if k not in self.experiment.paired}
-        entropy = int(fingerprint([self.experiment.id, own]), 16)
-        return np.random.SeedSequence(entropy)
 
     def _record(self, entries, checksums, source):
         return Record(
@@ -208,7 +200,8 @@ class _Run:
             ),
             data=checksums,
             command=self._command(),
-            date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+            date=now(),
+            confirmed=None,
         )
 
     def _command(self):
@@ -233,16 +226,3 @@ def _only_process(path):
             f"another process is at this run (it holds {path.with_suffix('.lock')}); "
             "wait for it or stop it"
         ) from None
-
-
-def _plain(result, unit, id):
-    """The result as JSON gives it back, so that resuming changes nothing."""
-    try:
-        plain = json.loads(canonical(result))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{id} at {unit} returned {result!r}: {error}") from None
-    if not isinstance(plain, dict) or plain.keys() & unit.keys():
-        raise ValueError(
-            f"{id} at {unit} returned {result!r}, not a dict with names of its own"
-        )
-    return plain

@@ -1,10 +1,9 @@
 """What experiments that train small networks share."""
 
-from itertools import pairwise
+from functools import partial
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional
 
 
@@ -16,13 +15,19 @@ def generators(context, count):
     ]
 
 
-def standardised(dataset, device):
-    """Return x_train, y_train, x_test, y_test; each input with mean 0, deviation 1."""
-    x_train, x_test = dataset.x_train, dataset.x_test
-    mean, std = x_train.mean(axis=0), x_train.std(axis=0)
+def standardised(dataset, device, precision=float):
+    """Return x_train, y_train, x_test, y_test; each input with mean 0, deviation 1.
+
+    The inputs of an example are flattened. `precision` is that of the arithmetic:
+    large images need float32 to fit into memory, where sums still are float64.
+    """
+    x_train, x_test = (x.reshape(len(x), -1) for x in (dataset.x_train, dataset.x_test))
+    mean, std = (
+        f(x_train, axis=0, dtype=float).astype(precision) for f in (np.mean, np.std)
+    )
     # Corner pixels that are always blank have no spread.
     std[std == 0] = 1
-    inputs = [(x - mean) / std for x in (x_train, x_test)]
+    inputs = [(x.astype(precision) - mean) / std for x in (x_train, x_test)]
     return split_on(device, inputs[0], dataset.y_train, inputs[1], dataset.y_test)
 
 
@@ -31,25 +36,6 @@ def split_on(device, x_train, y_train, x_test, y_test):
     arrays = (x_train, y_train, x_test, y_test)
     kinds = (torch.float32, torch.int64) * 2
     return [torch.tensor(a, dtype=k, device=device) for a, k in zip(arrays, kinds)]
-
-
-def perceptron(widths, norm, activation, scale, generator, dropout=0.0):
-    """Build a network of Gaussian weights and zero biases.
-
-    `norm` makes the layer between a linear map of so many outputs and its activation,
-    or is None; `scale` gives the deviation of weights from the number of inputs.
-    Dropout, if not 0, follows each activation.
-    """
-    layers = []
-    for inputs, outputs in pairwise(widths):
-        if layers:
-            layers += ([norm(inputs)] if norm else []) + [activation()]
-            layers += [nn.Dropout(dropout)] if dropout else []
-        linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
-        nn.init.normal_(linear.weight, std=scale(inputs), generator=generator)
-        nn.init.zeros_(linear.bias)
-        layers.append(linear)
-    return nn.Sequential(*layers)
 
 
 def minibatches(n, batch_size, steps, generator):
@@ -72,6 +58,33 @@ def descend(network, x, y, rate):
     with torch.no_grad():
         torch._foreach_add_(parameters, gradients, alpha=-rate)
     return loss.item()
+
+
+def train(network, x, y, *, rate, batch_size, steps, order, at=(), look=None):
+    """Descend on minibatches until a loss is not finite; return whether all were.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+    x, y : Tensors, shapes (n, ...) and (n,)
+    rate : float
+    batch_size, steps : int
+    order : torch.Generator
+        Draws the order of the rows.
+    at : collection of int
+        The steps at which `look` is called.
+    look : callable
+        Takes the step, the minibatch's x and y, and `take`, which takes the step and
+        returns the loss. It returns whether to go on.
+    """
+    for step, rows in enumerate(minibatches(len(x), batch_size, steps, order)):
+        rows = rows.to(x.device)
+        batch = x[rows], y[rows]
+        take = partial(descend, network, *batch, rate)
+        finite = look(step, *batch, take) if step in at else np.isfinite(take())
+        if not finite:
+            return False
+    return True
 
 
 def checkpoints(steps, count):

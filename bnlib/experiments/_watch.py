@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from bnlib.experiments._training import checkpoints, descend, minibatches, rounded
+from bnlib.experiments._training import checkpoints, rounded, train
 from bnlib.networks import accuracy
 from bnlib.shift import BatchNoise, distribution_distance, gradient_shift
 from bnlib.smoothness import probe_gradient
@@ -81,28 +81,25 @@ def watch(network, data, *, rate, batch_size, steps, looks, order):
     x_train, y_train, x_test, y_test = data
     at = checkpoints(steps - 1, looks)
     found = {"steps": at}
-    finite = True
-    for step, rows in enumerate(minibatches(len(x_train), batch_size, steps, order)):
-        x, y = x_train[rows.to(x_train.device)], y_train[rows.to(x_train.device)]
-        if step not in at:
-            finite = np.isfinite(descend(network, x, y, rate))
-        else:
-            seen = gradient_measures(
-                network, loss_on(x, y, step), rate, rate * np.geomspace(0.5, 4, 7)
-            )
-            before = unit_inputs(network, x_train[:PROBED])
-            seen["loss"] = rounded(descend(network, x, y, rate))
-            after = unit_inputs(network, x_train[:PROBED])
-            finite = all(np.isfinite(layer).all() for layer in after)
-            if finite:
-                seen["moved"] = rounded(relative_distances(before, after))
-            seen["accuracy"] = round(accuracy(network, x_test, y_test), 4)
-            for name, value in seen.items():
-                found.setdefault(name, []).append(value)
-        if not finite:
-            break
-    names = [name for name in found if name != "steps"]
-    for name in names:
+
+    def look(step, x, y, take):
+        seen = gradient_measures(
+            network, loss_on(x, y, step), rate, rate * np.geomspace(0.5, 4, 7)
+        )
+        before = unit_inputs(network, x_train[:PROBED])
+        seen["loss"] = rounded(take())
+        after = unit_inputs(network, x_train[:PROBED])
+        finite = all(np.isfinite(layer).all() for layer in after)
+        if finite:
+            seen["moved"] = rounded(relative_distances(before, after))
+        seen["accuracy"] = round(accuracy(network, x_test, y_test), 4)
+        for name, value in seen.items():
+            found.setdefault(name, []).append(value)
+        return finite
+
+    options = {"rate": rate, "batch_size": batch_size, "steps": steps, "order": order}
+    finite = train(network, x_train, y_train, at=at, look=look, **options)
+    for name in found.keys() - {"steps"}:
         found[name] += [None] * (len(at) - len(found[name]))
     final = round(accuracy(network, x_test, y_test), 4)
     return found | {"final_accuracy": final, "diverged": not finite}

@@ -7,17 +7,14 @@ from torch import nn
 from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import (
     checkpoints,
-    descend,
     generators,
-    minibatches,
-    perceptron,
     rounded,
     split_on,
     standardised,
+    train,
 )
-from bnlib.networks import accuracy
+from bnlib.networks import accuracy, mlp
 
-CHAPTER = {"chapter": "01-covariate-shift", "source": "ioffe2015", "threads": 1}
 NORMS = {"plain": None, "batch_norm": nn.BatchNorm1d}
 ARMS = list(NORMS)
 CLASSES = 10
@@ -27,6 +24,8 @@ FIRST = 1000
 @experiment(
     id="ioffe-mnist",
     title="A sigmoid network on MNIST, by learning rate and initial scale",
+    chapter="01-covariate-shift",
+    source="ioffe2015",
     sweep={
         "arm": "arms",
         "learning_rate": "learning_rates",
@@ -35,6 +34,7 @@ FIRST = 1000
     },
     paired=("arm", "learning_rate", "scale"),
     data=("mnist",),
+    threads=1,
     live={
         "arms": ARMS,
         "learning_rates": [0.1],
@@ -57,7 +57,6 @@ FIRST = 1000
         "steps": 5000,
         "looks": 14,
     },
-    **CHAPTER,
 )
 def ioffe_mnist(
     context, arm, learning_rate, scale, width, hidden_layers, batch_size, steps, looks
@@ -77,7 +76,13 @@ def ioffe_mnist(
         context.device, x_train, mnist.y_train, x_test, mnist.y_test
     )
     widths = [x_train.shape[1], *[width] * hidden_layers, CLASSES]
-    network = perceptron(widths, NORMS[arm], nn.Sigmoid, lambda _: scale, weights)
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        activation=nn.Sigmoid,
+        scale=lambda _: scale,
+        generator=weights,
+    )
     network.to(context.device)
     upto = network[:-2]  # without the last sigmoid and the classifier
     at = checkpoints(steps, looks)
@@ -93,20 +98,24 @@ def ioffe_mnist(
             [rounded(v) for v in np.percentile(unit, [15, 50, 85])]
         )
 
-    finite = True
-    for step, rows in enumerate(minibatches(len(x_train), batch_size, steps, order)):
-        if step in at:
-            look()
-        rows = rows.to(context.device)
-        loss = descend(network, x_train[rows], y_train[rows], learning_rate)
-        finite = finite and np.isfinite(loss)
-    look()
+    def look_and_step(step, x, y, take):
+        look()
+        return np.isfinite(take())
+
+    options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
+    options |= {"order": order, "at": at, "look": look_and_step}
+    finite = train(network, x_train, y_train, **options)
+    # The last look comes after all steps; a run that has ended looks the same at each.
+    for _ in range(len(at) - len(found["accuracy"])):
+        look()
     return found | {"final_accuracy": found["accuracy"][-1], "diverged": not finite}
 
 
 @experiment(
     id="ioffe-starts",
     title="Accuracy on digits by learning rate and scale of the initial weights",
+    chapter="01-covariate-shift",
+    source="ioffe2015",
     sweep={
         "arm": "arms",
         "factor": "factors",
@@ -115,6 +124,7 @@ def ioffe_mnist(
     },
     paired=("arm", "factor", "learning_rate"),
     data=("digits",),
+    threads=1,
     live={
         "arms": ARMS,
         "factors": [0.1, 1.0, 4.0],
@@ -135,7 +145,6 @@ def ioffe_mnist(
         "batch_size": 64,
         "steps": 400,
     },
-    **CHAPTER,
 )
 def ioffe_starts(
     context, arm, factor, learning_rate, width, hidden_layers, batch_size, steps
@@ -149,22 +158,24 @@ def ioffe_starts(
     data = standardised(context.datasets["digits"], context.device)
     x_train, y_train, x_test, y_test = data
     widths = [x_train.shape[1], *[width] * hidden_layers, CLASSES]
-    network = perceptron(
-        widths, NORMS[arm], nn.ReLU, lambda n: factor * (2 / n) ** 0.5, weights
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        scale=lambda n: factor * (2 / n) ** 0.5,
+        generator=weights,
     )
     network.to(context.device)
-    for rows in minibatches(len(x_train), batch_size, steps, order):
-        rows = rows.to(context.device)
-        loss = descend(network, x_train[rows], y_train[rows], learning_rate)
-        if not np.isfinite(loss):
-            break
+    options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
+    finite = train(network, x_train, y_train, order=order, **options)
     right = accuracy(network, x_test, y_test)
-    return {"accuracy": round(right, 4), "diverged": not np.isfinite(loss)}
+    return {"accuracy": round(right, 4), "diverged": not finite}
 
 
 @experiment(
     id="ioffe-dropout",
     title="Regularisation: BN and dropout, alone and together",
+    chapter="01-covariate-shift",
+    source="ioffe2015",
     sweep={
         "arm": "arms",
         "dropout": "dropouts",
@@ -173,6 +184,7 @@ def ioffe_starts(
     },
     paired=("arm", "dropout", "learning_rate"),
     data=("digits",),
+    threads=1,
     live={
         "arms": ARMS,
         "dropouts": [0.0, 0.5],
@@ -195,7 +207,6 @@ def ioffe_starts(
         "batch_size": 30,
         "steps": 1500,
     },
-    **CHAPTER,
 )
 def ioffe_dropout(
     context,
@@ -221,17 +232,20 @@ def ioffe_dropout(
     shuffled = torch.randperm(len(x), generator=choice).to(x.device)
     few, rest = shuffled[:examples], shuffled[examples:]
     widths = [x.shape[1], *[width] * hidden_layers, CLASSES]
-    network = perceptron(
-        widths, NORMS[arm], nn.ReLU, lambda n: (2 / n) ** 0.5, weights, dropout
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        scale=lambda n: (2 / n) ** 0.5,
+        dropout=dropout,
+        generator=weights,
     )
     network.to(context.device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(noise.initial_seed() % 2**63)
-        for rows in minibatches(examples, batch_size, steps, order):
-            chosen = few[rows.to(x.device)]
-            loss = descend(network, x[chosen], y[chosen], learning_rate)
+        options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
+        finite = train(network, x[few], y[few], order=order, **options)
     return {
         "train_accuracy": round(accuracy(network, x[few], y[few]), 4),
         "accuracy": round(accuracy(network, x[rest], y[rest]), 4),
-        "diverged": not np.isfinite(loss),
+        "diverged": not finite,
     }

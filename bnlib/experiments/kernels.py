@@ -74,48 +74,69 @@ def _laid_out(tensor, case):
     return tensor.movedim(1, -1).contiguous().movedim(-1, 1)
 
 
-LIVE = {
-    "cases": [LARGE[0], LARGE[2], LARGE[3]],
-    "dtypes": ["float32"],
-    "activations": ["none"],
-    "seeds": [0],
-    "backends": ["torch", "plain", "cpu"],
-    "rounds": 3,
-    "megabytes": 0.0,
-}
-PAPER = LIVE | {
-    "cases": LARGE + SMALL,
-    "activations": ["none", "relu"],
-    "backends": ["torch", "plain", "native", "cpu", "auto", "compiled"],
-    "rounds": 15,
-}
-GPU = PAPER | {
-    "cases": [*LARGE[1:5], LARGE[6]],
-    "dtypes": ["float32", "bfloat16"],
-    "backends": ["torch", "triton", "compiled"],
-    "megabytes": 500.0,
-}
-SPEED = {
-    "chapter": "05-kernels",
-    "source": "paszke2019",
-    "sweep": dict(case="cases", dtype="dtypes", activation="activations", seed="seeds"),
-    "threads": 1,
-}
-
-
 @experiment(
     id="kernel-speed-gpu",
     title="Time of each backend on a GPU, beside torch's and a copy",
-    live=GPU | {"cases": [LARGE[2]], "rounds": 5},
-    paper=GPU,
-    **SPEED,
+    chapter="05-kernels",
+    source="paszke2019",
+    sweep={
+        "case": "cases",
+        "dtype": "dtypes",
+        "activation": "activations",
+        "seed": "seeds",
+    },
+    threads=1,
+    timed=True,
+    live={
+        "cases": [LARGE[2]],
+        "dtypes": ["float32", "bfloat16"],
+        "activations": ["none", "relu"],
+        "seeds": [0],
+        "backends": ["pytorch", "triton", "compiled"],
+        "rounds": 5,
+        "megabytes": 500.0,
+    },
+    paper={
+        "cases": [*LARGE[1:5], LARGE[6]],
+        "dtypes": ["float32", "bfloat16"],
+        "activations": ["none", "relu"],
+        "seeds": [0],
+        "backends": ["pytorch", "triton", "compiled"],
+        "rounds": 15,
+        "megabytes": 500.0,
+    },
 )
 @experiment(
     id="kernel-speed",
     title="Time of each backend on one thread, beside torch's and a copy",
-    live=LIVE,
-    paper=PAPER,
-    **SPEED,
+    chapter="05-kernels",
+    source="paszke2019",
+    sweep={
+        "case": "cases",
+        "dtype": "dtypes",
+        "activation": "activations",
+        "seed": "seeds",
+    },
+    threads=1,
+    timed=True,
+    live={
+        "cases": [LARGE[0], LARGE[2], LARGE[3]],
+        "dtypes": ["float32"],
+        "activations": ["none"],
+        "seeds": [0],
+        "backends": ["pytorch", "plain", "c"],
+        "rounds": 3,
+        "megabytes": 0.0,
+    },
+    paper={
+        "cases": LARGE + SMALL,
+        "dtypes": ["float32"],
+        "activations": ["none", "relu"],
+        "seeds": [0],
+        "backends": ["pytorch", "plain", "torch", "c", "auto", "compiled"],
+        "rounds": 15,
+        "megabytes": 0.0,
+    },
 )
 def kernel_speed(context, case, dtype, activation, backends, rounds, megabytes):
     """Check each backend against float64, then time all of them in turn.
@@ -162,9 +183,9 @@ def _timed(backends, times):
     copy = times["copy"][:, 0]
     row = {"copy_ms": _digits(1e3 * np.median(copy))}
     row["copy_spread"] = round(spread(copy), 3)
-    row["torch_spread"] = round(spread(times["torch"][:, 1]), 3)
+    row["pytorch_spread"] = round(spread(times["pytorch"][:, 1]), 3)
     for column, part in enumerate(("forward", "both")):
-        theirs, row[f"{part}_ms"], row[f"{part}_speedup"] = times["torch"], [], []
+        theirs, row[f"{part}_ms"], row[f"{part}_speedup"] = times["pytorch"], [], []
         for name in backends:
             own = times.get(name, np.full_like(theirs, np.nan))
             gain = np.median(theirs[:, column] / own[:, column])
@@ -199,12 +220,6 @@ HARD = {
     "bfloat16, mean 5, deviation 0.1": (2**14, lambda x: (x / 10 + 5).bfloat16()),
 }
 LAYOUTS = ["rows", "planes", "channels_last"]
-EXACT = {
-    "inputs": [name for name in HARD if not name.startswith("2^23")],
-    "layouts": LAYOUTS,
-    "seeds": [0],
-    "backends": ["torch", "readable", "native", "cpu"],
-}
 
 
 @experiment(
@@ -213,8 +228,18 @@ EXACT = {
     chapter="05-kernels",
     source="paszke2019",
     sweep={"input": "inputs", "layout": "layouts", "seed": "seeds"},
-    live=EXACT,
-    paper=EXACT | {"inputs": list(HARD)},
+    live={
+        "inputs": [name for name in HARD if not name.startswith("2^23")],
+        "layouts": LAYOUTS,
+        "seeds": [0],
+        "backends": ["pytorch", "readable", "torch", "c"],
+    },
+    paper={
+        "inputs": list(HARD),
+        "layouts": LAYOUTS,
+        "seeds": [0],
+        "backends": ["pytorch", "readable", "torch", "c"],
+    },
 )
 def kernel_errors(context, input, layout, backends):
     """The largest errors of y and dx over the largest value of each.

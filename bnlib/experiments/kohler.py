@@ -8,7 +8,7 @@ import numpy as np
 from bnlib import _checks, optim
 from bnlib.decoupling import LeastSquares
 from bnlib.experiments._registry import experiment
-from bnlib.halfspaces import FiniteHalfspace, GaussianHalfspace
+from bnlib.halfspaces import FiniteHalfspace, GaussianHalfspace, halfspace_rows
 
 # Where the bound is smaller than this, rounding is what is left of a gap.
 _ROUNDING = 1e-12
@@ -164,6 +164,9 @@ def power_plant(context, steps, points):
 METHODS = ("gd", "agd", "bn", "bn_large_g", "wn", "gdnp", "gdnp_search", "lbfgs")
 
 
+TIMED = ("seconds", "cpu_share")
+
+
 def _bn_large_g(problem, start, *, lr, steps):
     """Ten times the step on g."""
     return optim.bn_gradient_descent(problem, start, lr=lr, lr_g=10 * lr, steps=steps)
@@ -255,6 +258,7 @@ _FACTORS = [0.3, 1.0, 3.0, 10.0, 30.0]
     sweep={"data": "kinds", "loss": "losses", "seed": "seeds"},
     paired=("data", "loss"),
     threads=1,
+    timed=TIMED,
     live={
         "kinds": ["expectation", "sample"],
         "losses": _LOSSES,
@@ -338,6 +342,7 @@ def _draw(rng, rows, mean):
     paired=("loss",),
     data=("a9a",),
     threads=1,
+    timed=TIMED,
     live={
         "losses": ["logistic", "shifted_sigmoid"],
         "seeds": [0],
@@ -364,8 +369,8 @@ def halfspaces_a9a(context, loss, steps, trial_steps, factors, reference_steps, 
     without the trials of the step, and without what only the trace needs.
     """
     data = context.datasets["a9a"]
-    signs = -data.y_train.astype(float)
-    problem = FiniteHalfspace(data.x_train.multiply(signs[:, None]).tocsr(), loss)
+    labels = data.y_train.astype(float)
+    problem = FiniteHalfspace(halfspace_rows(data.x_train, labels), loss)
     start = _start(problem, np.random.default_rng(context.seed_sequence))
     return _compare(
         problem, start, steps, trial_steps, factors, reference_steps, points

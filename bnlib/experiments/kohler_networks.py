@@ -9,10 +9,15 @@ from torch.nn.functional import cross_entropy
 
 from bnlib import _checks
 from bnlib.experiments._registry import experiment
-from bnlib.experiments._training import checkpoints, generators, perceptron, rounded
+from bnlib.experiments._training import (
+    checkpoints,
+    generators,
+    rounded,
+    standardised,
+)
+from bnlib.networks import mlp
 from bnlib.smoothness import NoDirection, estimate_block_norms, linear_layers
 
-CHAPTER = {"chapter": "10-gdnp-networks", "source": "kohler2019"}
 CLASSES = 10
 #: The coordinates in which the dependency is measured, see `bnlib.smoothness`.
 COORDINATES = ("weights", "bn_directions")
@@ -20,23 +25,17 @@ COORDINATES = ("weights", "bn_directions")
 DIVERGED = 1e6
 
 
-def _training_set(dataset, device):
-    """Return inputs, each with mean 0 and deviation 1, and labels."""
-    x = dataset.x_train.reshape(len(dataset.x_train), -1)
-    mean, std = (
-        f(x, axis=0, dtype=float).astype(np.float32) for f in (np.mean, np.std)
-    )
-    # Corner pixels that are always blank have no spread.
-    std[std == 0] = 1
-    x = (x.astype(np.float32) - mean) / std
-    return torch.from_numpy(x).to(device), torch.tensor(dataset.y_train, device=device)
-
-
 def _network(arm, inputs, width, hidden_layers, generator):
     """Build the network: tanh, Gaussian weights of deviation 1 / sqrt(inputs)."""
     widths = [inputs, *[width] * hidden_layers, CLASSES]
     norm = nn.BatchNorm1d if arm == "batch_norm" else None
-    return perceptron(widths, norm, nn.Tanh, lambda n: n**-0.5, generator)
+    return mlp(
+        widths,
+        batch_norm=norm,
+        activation=nn.Tanh,
+        scale=lambda n: n**-0.5,
+        generator=generator,
+    )
 
 
 def _rates(network, rate):
@@ -103,7 +102,7 @@ def _watched(context, arm, rate, width, hidden_layers, steps, looks, samples):
     """Descend, and return lists with an entry for each look at the network."""
     weights, signs = generators(context, 2)
     (dataset,) = context.datasets.values()
-    x, y = _training_set(dataset, context.device)
+    x, y, _, _ = standardised(dataset, context.device, np.float32)
     network = _network(arm, x.shape[1], width, hidden_layers, weights)
     network.to(context.device)
     central = hidden_layers // 2
@@ -127,78 +126,94 @@ def _watched(context, arm, rate, width, hidden_layers, steps, looks, samples):
     return found | {"steps": at, "diverged": missing > 0}
 
 
-SWEEP = {"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"}
-KIND = {"sweep": SWEEP, "paired": ("arm", "learning_rate")} | CHAPTER
-SIZE = {"arms": ["plain", "batch_norm"], "width": 50, "hidden_layers": 6}
-
-
 @experiment(
     id="kohler-digits",
     title="Digits: how far a central layer depends on each later one, over training",
+    chapter="10-gdnp-networks",
+    source="kohler2019",
+    sweep={"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
+    paired=("arm", "learning_rate"),
     data=("digits",),
     threads=1,
     live={
+        "arms": ["plain", "batch_norm"],
         "learning_rates": [0.3],
         "seeds": [0],
+        "width": 50,
+        "hidden_layers": 6,
         "steps": 150,
         "looks": 6,
         "samples": 4,
-        **SIZE,
     },
     paper={
+        "arms": ["plain", "batch_norm"],
         "learning_rates": [0.3],
         "seeds": [0, 1, 2, 3, 4],
+        "width": 50,
+        "hidden_layers": 6,
         "steps": 5000,
         "looks": 20,
         "samples": 8,
-        **SIZE,
     },
-    **KIND,
 )
 @experiment(
     id="kohler-cifar10-rates",
     title="CIFAR-10 (subset: 10,000 + 2,000): the first steps by learning rate",
+    chapter="10-gdnp-networks",
+    source="kohler2019",
+    sweep={"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
+    paired=("arm", "learning_rate"),
     data=("cifar10_subset",),
     live={
+        "arms": ["plain", "batch_norm"],
         "learning_rates": [0.1],
         "seeds": [0],
+        "width": 50,
+        "hidden_layers": 6,
         "steps": 5,
         "looks": 2,
         "samples": 2,
-        **SIZE,
     },
     paper={
+        "arms": ["plain", "batch_norm"],
         "learning_rates": [0.03, 0.1, 0.3, 1.0],
         "seeds": [0],
+        "width": 50,
+        "hidden_layers": 6,
         "steps": 100,
         "looks": 4,
         "samples": 2,
-        **SIZE,
     },
-    **KIND,
 )
 @experiment(
     id="kohler-cifar10",
     title="CIFAR-10 (subset: 10,000 + 2,000): dependency of a layer on later ones",
+    chapter="10-gdnp-networks",
+    source="kohler2019",
+    sweep={"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
+    paired=("arm", "learning_rate"),
     data=("cifar10_subset",),
     live={
+        "arms": ["plain", "batch_norm"],
         "learning_rates": [0.3],
         "seeds": [0],
+        "width": 50,
+        "hidden_layers": 6,
         "steps": 5,
         "looks": 3,
         "samples": 2,
-        **SIZE,
     },
     # The rate: the lowest mean loss of both networks in the search above.
     paper={
+        "arms": ["plain", "batch_norm"],
         "learning_rates": [0.3],
         "seeds": [0, 1, 2, 3, 4],
+        "width": 50,
+        "hidden_layers": 6,
         "steps": 5000,
         "looks": 16,
         "samples": 8,
-        **SIZE,
     },
-    **KIND,
 )
 def kohler_dependency(
     context, arm, learning_rate, width, hidden_layers, steps, looks, samples

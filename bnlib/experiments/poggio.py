@@ -15,7 +15,8 @@ from bnlib.approximation import (
     tree_parameters,
 )
 from bnlib.experiments._registry import experiment
-from bnlib.experiments._training import generators, perceptron, rounded, split_on
+from bnlib.experiments._training import generators, rounded, split_on
+from bnlib.networks import mlp
 
 CLASSES = 10
 TEST_POINTS = 4096
@@ -60,7 +61,9 @@ class _Dense(nn.Module):
         linear = inputs + 3
         width = int((math.sqrt(linear**2 + 4 * (parameters - 1)) - linear) / 2)
         widths, scale = (inputs, width, width, 1), lambda n: 1.5 / n**0.5
-        self.net = perceptron(widths, None, nn.Tanh, scale, generator).double()
+        self.net = mlp(
+            widths, activation=nn.Tanh, scale=scale, generator=generator
+        ).double()
 
     def forward(self, x):
         return self.net(x)[:, 0]
@@ -225,7 +228,9 @@ class QuadTree(nn.Module):
 def _classifier(kind, generator):
     if kind == "dense":
         widths = (64, *SIZES[kind], CLASSES)
-        return perceptron(widths, None, nn.Tanh, lambda n: n**-0.5, generator)
+        return mlp(
+            widths, activation=nn.Tanh, scale=lambda n: n**-0.5, generator=generator
+        )
     return QuadTree(*SIZES[kind], shared=kind == "shared", generator=generator)
 
 

@@ -4,15 +4,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from bnlib import recalibrate
 from bnlib.experiments._registry import experiment
-from bnlib.experiments._training import (
-    descend,
-    generators,
-    minibatches,
-    split_on,
-)
+from bnlib.experiments._training import generators, split_on, train
 from bnlib.networks import accuracy
+from bnlib.recalibration import recalibrate
 
 GROUPS = 4
 #: The layers compared: each makes one for images of so many channels.
@@ -92,12 +87,9 @@ def digits_norms(context, arm, batch_size, learning_rate, channels, epochs):
     )
     x_train, x_test = (x.reshape(-1, 1, 8, 8) for x in (x_train, x_test))
     network = _network(arm, channels, weights).to(context.device)
-    steps, finite = epochs * (len(x_train) // batch_size), True
-    for rows in minibatches(len(x_train), batch_size, steps, order):
-        loss = descend(network, x_train[rows], y_train[rows], learning_rate)
-        finite = loss < float("inf")
-        if not finite:
-            break
+    steps = epochs * (len(x_train) // batch_size)
+    options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
+    finite = train(network, x_train, y_train, order=order, **options)
     right = accuracy(network, x_test, y_test)
     with torch.no_grad():
         fit = functional.cross_entropy(network.train()(x_train), y_train).item()

@@ -11,14 +11,13 @@ from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import (
     checkpoints,
     generators,
-    perceptron,
     rounded,
     standardised,
 )
 from bnlib.experiments._watch import gradient_measures, watch
+from bnlib.networks import mlp
 from bnlib.shift import LpBatchNorm, with_noise
 
-CHAPTER = {"chapter": "01-covariate-shift", "source": "santurkar2018", "threads": 1}
 CLASSES = 10
 NORMS = {
     "plain": None,
@@ -44,8 +43,11 @@ def linear_network(depth, width, batch_norm, generator):
 @experiment(
     id="santurkar-dln",
     title="A deep linear network: covariate shift and landscape, by learning rate",
+    chapter="01-covariate-shift",
+    source="santurkar2018",
     sweep={"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
     paired=("arm", "learning_rate"),
+    threads=1,
     live={
         "arms": ["plain", "batch_norm"],
         "learning_rates": [1e-3, 1e-1],
@@ -66,7 +68,6 @@ def linear_network(depth, width, batch_norm, generator):
         "steps": 1000,
         "looks": 14,
     },
-    **CHAPTER,
 )
 def santurkar_dln(context, arm, learning_rate, depth, width, examples, steps, looks):
     """Full-batch gradient descent on the squared error, averaged over the examples.
@@ -106,32 +107,65 @@ def santurkar_dln(context, arm, learning_rate, depth, width, examples, steps, lo
     return found | {"steps": at, "diverged": bool(missing)}
 
 
-def _scales(arms):
-    """The two scales of a comparison of these networks."""
-    both = {"arms": arms, "width": 64, "hidden_layers": 5, "batch_size": 128}
-    few = {"learning_rates": [0.1], "seeds": [0], "steps": 100, "looks": 6}
-    many = {"learning_rates": [0.01, 0.03, 0.1, 0.3, 1.0], "seeds": [0, 1, 2, 3, 4]}
-    return {"live": both | few, "paper": both | many | {"steps": 400, "looks": 12}}
-
-
-KIND = {
-    "sweep": {"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
-    "paired": ("arm", "learning_rate"),
-    "data": ("digits",),
-} | CHAPTER
-
-
 @experiment(
     id="santurkar-noise",
     title="BN with noise after it, on digits",
-    **_scales(["plain", "batch_norm", "noisy"]),
-    **KIND,
+    chapter="01-covariate-shift",
+    source="santurkar2018",
+    sweep={"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
+    paired=("arm", "learning_rate"),
+    data=("digits",),
+    threads=1,
+    live={
+        "arms": ["plain", "batch_norm", "noisy"],
+        "learning_rates": [0.1],
+        "seeds": [0],
+        "width": 64,
+        "hidden_layers": 5,
+        "batch_size": 128,
+        "steps": 100,
+        "looks": 6,
+    },
+    paper={
+        "arms": ["plain", "batch_norm", "noisy"],
+        "learning_rates": [0.01, 0.03, 0.1, 0.3, 1.0],
+        "seeds": [0, 1, 2, 3, 4],
+        "width": 64,
+        "hidden_layers": 5,
+        "batch_size": 128,
+        "steps": 400,
+        "looks": 12,
+    },
 )
 @experiment(
     id="santurkar-norms",
     title="BN against l1 and l-infinity normalisation, on digits",
-    **_scales(["plain", "batch_norm", "l1", "linf"]),
-    **KIND,
+    chapter="01-covariate-shift",
+    source="santurkar2018",
+    sweep={"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
+    paired=("arm", "learning_rate"),
+    data=("digits",),
+    threads=1,
+    live={
+        "arms": ["plain", "batch_norm", "l1", "linf"],
+        "learning_rates": [0.1],
+        "seeds": [0],
+        "width": 64,
+        "hidden_layers": 5,
+        "batch_size": 128,
+        "steps": 100,
+        "looks": 6,
+    },
+    paper={
+        "arms": ["plain", "batch_norm", "l1", "linf"],
+        "learning_rates": [0.01, 0.03, 0.1, 0.3, 1.0],
+        "seeds": [0, 1, 2, 3, 4],
+        "width": 64,
+        "hidden_layers": 5,
+        "batch_size": 128,
+        "steps": 400,
+        "looks": 12,
+    },
 )
 def santurkar_digits(
     context, arm, learning_rate, width, hidden_layers, batch_size, steps, looks
@@ -143,7 +177,12 @@ def santurkar_digits(
     weights, order, noise = generators(context, 3)
     data = standardised(context.datasets["digits"], context.device)
     widths = [data[0].shape[1], *[width] * hidden_layers, CLASSES]
-    network = perceptron(widths, NORMS[arm], nn.ReLU, lambda n: (2 / n) ** 0.5, weights)
+    network = mlp(
+        widths,
+        batch_norm=NORMS[arm],
+        scale=lambda n: (2 / n) ** 0.5,
+        generator=weights,
+    )
     if arm == "noisy":
         network = with_noise(network, noise)
     network.to(context.device)

@@ -13,14 +13,16 @@ from bnlib.meanfield import gradient_norms, simulate_growth
 from bnlib.networks import mlp
 from bnlib.nn import BatchNorm1d
 
-CHAPTER = {"chapter": "07-gradient-explosion", "source": "yang2019", "threads": 1}
 CLASSES = 10
 
 
 @experiment(
     id="yang-growth",
     title="Growth of the squared gradient a layer against the batch size",
+    chapter="07-gradient-explosion",
+    source="yang2019",
     sweep={"activation": "activations", "batch_size": "batch_sizes", "seed": "seeds"},
+    threads=1,
     live={
         "activations": ["identity", "relu", "tanh", "gelu"],
         "batch_sizes": [8, 16, 64],
@@ -35,7 +37,6 @@ CLASSES = 10
         "width": 1024,
         "depth": 50,
     },
-    **CHAPTER,
 )
 def yang_growth(context, activation, batch_size, width, depth):
     """Measure one random network; see `bnlib.meanfield.simulate_growth`."""
@@ -47,7 +48,10 @@ def yang_growth(context, activation, batch_size, width, depth):
 @experiment(
     id="yang-residual",
     title="Growth of the squared gradient against the number of residual layers",
+    chapter="07-gradient-explosion",
+    source="yang2019",
     sweep={"batch_size": "batch_sizes", "seed": "seeds"},
+    threads=1,
     live={"batch_sizes": [16, 64], "seeds": [0, 1, 2], "width": 128, "doublings": 6},
     paper={
         "batch_sizes": [8, 16, 64, 256],
@@ -55,7 +59,6 @@ def yang_growth(context, activation, batch_size, width, depth):
         "width": 512,
         "doublings": 8,
     },
-    **CHAPTER,
 )
 def yang_residual(context, batch_size, width, doublings):
     """Growth over the lowest 1, 2, 4, ... layers of h + W relu(batch norm(h)).
@@ -83,9 +86,12 @@ def yang_residual(context, batch_size, width, doublings):
 @experiment(
     id="yang-first-steps",
     title="Gradients of every layer before and after a few training steps",
+    chapter="07-gradient-explosion",
+    source="yang2019",
     sweep={"learning_rate": "learning_rates", "seed": "seeds"},
     paired=("learning_rate",),
     data=("digits",),
+    threads=1,
     live={
         "learning_rates": [0.1, 1.0],
         "seeds": [0, 1],
@@ -102,7 +108,6 @@ def yang_residual(context, batch_size, width, doublings):
         "batch_size": 128,
         "steps": 10,
     },
-    **CHAPTER,
 )
 def yang_first_steps(context, width, depth, batch_size, learning_rate, steps):
     """Norms of the hidden layers' weights and their gradients, step by step.
@@ -151,6 +156,8 @@ def _scores(arm, weights, x):
 @experiment(
     id="yang-trainability",
     title="Accuracy on digits after some training steps, by depth and batch size",
+    chapter="07-gradient-explosion",
+    source="yang2019",
     sweep={
         "arm": "arms",
         "depth": "depths",
@@ -159,6 +166,7 @@ def _scores(arm, weights, x):
     },
     paired=("arm",),
     data=("digits",),
+    threads=1,
     live={
         "arms": ["relu"],
         "depths": [5, 15, 30],
@@ -177,7 +185,6 @@ def _scores(arm, weights, x):
         "width": 64,
         "steps": 200,
     },
-    **CHAPTER,
 )
 def yang_trainability(context, arm, depth, batch_size, learning_rates, width, steps):
     """Train a stack with plain SGD, at each learning rate from the same weights.

@@ -7,31 +7,9 @@ from bnlib import _checks
 METHODS = ("gd", "wn")
 
 
-def array(name, value, ndim=None):
-    """Return a finite float64 array of that many axes, none of them empty."""
-    try:
-        found = np.asarray(value)
-        # Casting would drop an imaginary part, and read text as numbers.
-        if found.dtype.kind not in "fiub" or isinstance(value, np.ma.MaskedArray):
-            raise TypeError
-        found = found.astype(np.float64)
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(
-            f"{name} is a {type(value).__name__}: give a plain array of real numbers"
-        ) from None
-    if (ndim is not None and found.ndim != ndim) or found.size == 0:
-        axes = "an array" if ndim is None else f"{ndim} axes"
-        raise ValueError(
-            f"{name} has shape {found.shape}: give {axes} with at least one entry"
-        )
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} has values that are not finite")
-    return found
-
-
 def examples(X, y):
     """Return X (n, d) and labels y (n,) of both signs."""
-    X, y = array("X", X, 2), array("y", y, 1)
+    X, y = _checks.finite_array("X", X, 2), _checks.finite_array("y", y, 1)
     if len(X) != len(y):
         raise ValueError(f"X has {len(X)} rows and y {len(y)} labels: give one a row")
     if not (np.abs(y) == 1).all():
@@ -46,7 +24,7 @@ def examples(X, y):
 
 def weights_of(rows, w, name="w", ndim=None):
     """Return weights that fit the rows on the last axis."""
-    w = array(name, w, ndim)
+    w = _checks.finite_array(name, w, ndim)
     if w.ndim == 0 or w.shape[-1] != rows.shape[1]:
         raise ValueError(
             f"{name} has shape {w.shape} for rows of length {rows.shape[1]}: give that "
@@ -57,7 +35,7 @@ def weights_of(rows, w, name="w", ndim=None):
 
 def increasing(name, values):
     """Return a one-axis array that increases strictly."""
-    values = array(name, values, 1)
+    values = _checks.finite_array(name, values, 1)
     if (np.diff(values) <= 0).any():
         raise ValueError(f"{name} does not increase: sort it, each value once")
     return values

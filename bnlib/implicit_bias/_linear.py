@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import DOP853
 
 from bnlib import _checks
@@ -48,12 +49,12 @@ class LinearFlow:
     stop_reason: str
 
     @property
-    def lengths(self):
+    def lengths(self) -> np.ndarray:
         """Of the weights, shape (T,)."""
         return _norms.lengths(self.weights)
 
     @property
-    def directions(self):
+    def directions(self) -> np.ndarray:
         """Of the weights, shape (T, d)."""
         return _norms.directions(self.weights)
 
@@ -77,8 +78,13 @@ class OneSampleFlow(NamedTuple):
 
 
 def linear_flow(
-    rows, start, log_times, method="gd", *, max_evaluations=MOST_EVALUATIONS
-):
+    rows: ArrayLike,
+    start: ArrayLike,
+    log_times: ArrayLike,
+    method: str = "gd",
+    *,
+    max_evaluations: int = MOST_EVALUATIONS,
+) -> LinearFlow:
     """Follow the flow of ``L(w) = sum(exp(-rows @ w))``, recorded in log t.
 
     Parameters
@@ -117,7 +123,7 @@ def linear_flow(
     ----------
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     start = _arguments.weights_of(rows, start, "start", ndim=1)
     log_times = _arguments.increasing("log_times", log_times)
     _arguments.method(method)
@@ -145,8 +151,14 @@ def linear_flow(
 
 
 def one_sample_flow(
-    size, length, angle, log_times, method="gd", *, max_evaluations=MOST_EVALUATIONS
-):
+    size: float,
+    length: float,
+    angle: float,
+    log_times: ArrayLike,
+    method: str = "gd",
+    *,
+    max_evaluations: int = MOST_EVALUATIONS,
+) -> OneSampleFlow:
     """Follow the flow of ``L(w) = exp(-y x.w)``, its angle kept as a logarithm.
 
     With weight normalization the sine falls below the smallest float by log t = 40;
@@ -213,7 +225,9 @@ def one_sample_flow(
     return OneSampleFlow(path.log_times, *columns, drift, path.reason)
 
 
-def deep_growth(depth, margin, log_times, length=1.0):
+def deep_growth(
+    depth: int, margin: float, log_times: ArrayLike, length: float = 1.0
+) -> np.ndarray:
     """Return the product of the layers' norms of a balanced deep network.
 
     For one sample, directions that stand still and equal norms, the product rho has

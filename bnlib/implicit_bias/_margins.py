@@ -3,10 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
 from bnlib.implicit_bias import _arguments, _norms
+from bnlib.problems import halfspace_rows
 
 # Of the margin over the largest row: below it the solution would be rounding.
 _LEAST_MARGIN = 1e-6
@@ -34,8 +36,10 @@ class L1Margin(NamedTuple):
     margin: float
 
 
-def signed_rows(X, y):
+def signed_rows(X: ArrayLike, y: ArrayLike) -> np.ndarray:
     """Return the rows ``y_n x_n``: a linear model has margins ``rows @ w``.
+
+    They are minus those of `bnlib.halfspaces.halfspace_rows`, whose losses rise.
 
     Parameters
     ----------
@@ -63,10 +67,10 @@ def signed_rows(X, y):
     Chapter 11, "Weight normalization".
     """
     X, y = _arguments.examples(X, y)
-    return y[:, None] * X
+    return -halfspace_rows(X, y)
 
 
-def log_loss(rows, w):
+def log_loss(rows: ArrayLike, w: ArrayLike) -> tuple[float, np.ndarray]:
     """Return log L and its downhill slope, for the exponential loss.
 
     ``L(w)`` is the sum of ``exp(-rows @ w)``; the logarithm is finite where L
@@ -99,7 +103,7 @@ def log_loss(rows, w):
     ----------
     Chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     w = _arguments.weights_of(rows, w, ndim=1)
     value, shares = log_sum(rows @ w)
     return value, shares @ rows
@@ -113,7 +117,7 @@ def log_sum(margins):
     return np.log(total) - least, terms / total
 
 
-def normalised_margins(rows, w, p=2):
+def normalised_margins(rows: ArrayLike, w: ArrayLike, p: float = 2) -> np.ndarray:
     """Return the margins ``rows @ w / |w|_p``.
 
     Parameters
@@ -140,7 +144,7 @@ def normalised_margins(rows, w, p=2):
     ----------
     Chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     w = _arguments.weights_of(rows, w)
     _arguments.exponent(p)
     if (w == 0).all(axis=-1).any():
@@ -148,7 +152,7 @@ def normalised_margins(rows, w, p=2):
     return _norms.directions(w, p) @ rows.T
 
 
-def angle(a, b):
+def angle(a: ArrayLike, b: ArrayLike) -> np.ndarray:
     """Return the angle between vectors, with full relative precision when tiny.
 
     Parameters
@@ -175,7 +179,7 @@ def angle(a, b):
     Kahan 2006, "How futile are mindless assessments of roundoff", section 12;
     chapter 11, "Weight normalization".
     """
-    a, b = _arguments.array("a", a), _arguments.array("b", b)
+    a, b = _checks.finite_array("a", a), _checks.finite_array("b", b)
     for name, vector in (("a", a), ("b", b)):
         if vector.ndim == 0 or (vector == 0).all(axis=-1).any():
             raise ValueError(f"{name} is zero or no vector: it has no direction")
@@ -187,7 +191,7 @@ def angle(a, b):
 
 
 @_arrays.silently()
-def max_margin(rows):
+def max_margin(rows: ArrayLike) -> MaxMargin:
     """Return the hard-margin classifier through the origin.
 
     It is found as a problem of non-negative least squares, exactly but for
@@ -219,7 +223,7 @@ def max_margin(rows):
     Lawson and Hanson 1974, *Solving least squares problems*, chapter 23; chapter
     11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     scale = _norms.lengths(rows).max()
     if scale == 0:
         raise ValueError("rows are all zero: nothing separates them")
@@ -248,7 +252,7 @@ def max_margin(rows):
     )
 
 
-def max_l1_margin(rows):
+def max_l1_margin(rows: ArrayLike) -> L1Margin:
     """Return a vector of l1 length 1 with the largest margin, by a linear program.
 
     Parameters
@@ -276,7 +280,7 @@ def max_l1_margin(rows):
     Rosset, Zhu and Hastie 2004, "Boosting as a regularized path to a maximum margin
     classifier"; chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     n, d = rows.shape
     scale = np.abs(rows).max() or 1.0
     # Unknown: the positive part, the negative part, and the margin to be raised.
@@ -298,7 +302,7 @@ def max_l1_margin(rows):
     return L1Margin(direction, float((rows @ direction).min()))
 
 
-def limit_offset(rows):
+def limit_offset(rows: ArrayLike) -> np.ndarray:
     """Return the constant part of a flow's w(t), at right angles to the limit.
 
     Gradient flow of the exponential loss has ``w(t) = w_hat log t + r + o(1)``, w_hat
@@ -334,7 +338,7 @@ def limit_offset(rows):
     Soudry et al. 2018, "The implicit bias of gradient descent on separable data";
     chapter 11, "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     best = max_margin(rows)
     near = rows[rows @ best.weights < 1 + 1e-7] * np.linalg.norm(best.weights)
     across = np.linalg.svd(best.direction[None])[2][1:]

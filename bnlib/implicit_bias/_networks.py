@@ -1,12 +1,14 @@
 """ReLU networks without biases: what homogeneity gives, and their flows."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import DOP853
 
-from bnlib import _checks
+from bnlib import _checks, _relu_networks
 from bnlib.implicit_bias import _arguments, _norms
 from bnlib.implicit_bias._coordinates import COORDINATES
 from bnlib.implicit_bias._integrate import MOST_EVALUATIONS, follow_descent
@@ -36,19 +38,21 @@ class NetworkFlow:
     """
 
     log_times: np.ndarray
-    weights: list
+    weights: list[np.ndarray]
     log_losses: np.ndarray
     drift: float
     stop_reason: str
 
     @property
-    def lengths(self):
+    def lengths(self) -> np.ndarray:
         """Of the layers, shape (T, K)."""
         norms = [np.linalg.norm(layers, axis=(1, 2)) for layers in self.weights]
         return np.stack(norms, axis=-1)
 
 
-def gaussian_weights(widths, seed):
+def gaussian_weights(
+    widths: Sequence[int], seed: int | np.random.Generator
+) -> list[np.ndarray]:
     """Return random layers, of variance 2 over the number of inputs.
 
     Parameters
@@ -88,7 +92,7 @@ def gaussian_weights(widths, seed):
     ]
 
 
-def relu_net(weights, X):
+def relu_net(weights: Sequence[ArrayLike], X: ArrayLike) -> np.ndarray:
     """Return ``W_K relu(... relu(W_1 x))`` for each row x.
 
     Parameters
@@ -116,10 +120,12 @@ def relu_net(weights, X):
     Chapter 11, "Weight normalization".
     """
     weights, X = _network(weights, X)
-    return _forward(weights, X)[0]
+    return _relu_networks.forward(weights, X)[0]
 
 
-def relu_net_gradients(weights, X, upstream):
+def relu_net_gradients(
+    weights: Sequence[ArrayLike], X: ArrayLike, upstream: ArrayLike
+) -> list[np.ndarray]:
     """Return the sums over n of ``upstream_n`` times the gradient of ``f(x_n)``.
 
     Parameters
@@ -148,14 +154,14 @@ def relu_net_gradients(weights, X, upstream):
     Chapter 11, "Weight normalization".
     """
     weights, X = _network(weights, X)
-    upstream = _arguments.array("upstream", upstream, 1)
+    upstream = _checks.finite_array("upstream", upstream, 1)
     if len(upstream) != len(X):
         raise ValueError(f"upstream has {len(upstream)} entries for {len(X)} rows of X")
-    _, inputs = _forward(weights, X)
-    return _gradients(weights, inputs, upstream)
+    _, inputs = _relu_networks.forward(weights, X)
+    return _relu_networks.gradients(weights, inputs, upstream)
 
 
-def euler_sums(weights, X):
+def euler_sums(weights: Sequence[ArrayLike], X: ArrayLike) -> np.ndarray:
     """Return, layer by layer, the sum of each weight times the slope of f in it.
 
     Parameters
@@ -183,8 +189,8 @@ def euler_sums(weights, X):
     Chapter 11, "Weight normalization".
     """
     weights, X = _network(weights, X)
-    _, inputs = _forward(weights, X)
-    signals = _backward(weights, inputs, np.ones(len(X)))
+    _, inputs = _relu_networks.forward(weights, X)
+    signals = _relu_networks.backward(weights, inputs, np.ones(len(X)))
     return np.array(
         [
             np.einsum("ij,ni,nj->n", *parts)
@@ -193,7 +199,7 @@ def euler_sums(weights, X):
     )
 
 
-def layer_lengths(weights, p=2):
+def layer_lengths(weights: Sequence[ArrayLike], p: float = 2) -> np.ndarray:
     """Return the entrywise p-norm of each layer.
 
     Parameters
@@ -224,7 +230,7 @@ def layer_lengths(weights, p=2):
     return np.array([_norms.lengths(layer.ravel(), p) for layer in layers])
 
 
-def layer_directions(weights, p=2):
+def layer_directions(weights: Sequence[ArrayLike], p: float = 2) -> list[np.ndarray]:
     """Return each layer over its entrywise p-norm.
 
     Parameters
@@ -251,13 +257,20 @@ def layer_directions(weights, p=2):
     Chapter 11, "Weight normalization".
     """
     _arguments.exponent(p)
-    layers = _nonzero(_layers(weights))
+    layers = _layers(weights)
+    _relu_networks.check_nonzero(layers)
     return [_norms.directions(W.ravel(), p).reshape(W.shape) for W in layers]
 
 
 def network_flow(
-    weights, X, y, log_times, method="gd", *, max_evaluations=MOST_EVALUATIONS
-):
+    weights: Sequence[ArrayLike],
+    X: ArrayLike,
+    y: ArrayLike,
+    log_times: ArrayLike,
+    method: str = "gd",
+    *,
+    max_evaluations: int = MOST_EVALUATIONS,
+) -> NetworkFlow:
     """Follow the flow of a network's ``sum(exp(-y f(x)))`` to ``exp(log_times)``.
 
     Parameters
@@ -301,15 +314,15 @@ def network_flow(
     """
     X, y = _arguments.examples(X, y)
     weights, X = _network(weights, X)
-    _nonzero(weights)
+    _relu_networks.check_nonzero(weights)
     log_times = _arguments.increasing("log_times", log_times)
     _arguments.method(method)
     _checks.check_integer("max_evaluations", max_evaluations, 1)
 
     def log_loss(layers):
-        outputs, inputs = _forward(layers, X)
+        outputs, inputs = _relu_networks.forward(layers, X)
         value, shares = log_sum(y * outputs)
-        return value, _gradients(layers, inputs, shares * y)
+        return value, _relu_networks.gradients(layers, inputs, shares * y)
 
     coordinates = COORDINATES[method](weights)
     path, drift = follow_descent(
@@ -325,7 +338,10 @@ def network_flow(
 
 def _layers(weights):
     """Return the layers as arrays of two axes."""
-    layers = [_arguments.array(f"weights[{k}]", W, 2) for k, W in enumerate(weights)]
+    layers = [
+        _checks.finite_array(f"weights[{k}]", layer, 2)
+        for k, layer in enumerate(weights)
+    ]
     if not layers:
         raise ValueError("weights is empty: give at least one layer")
     return layers
@@ -333,45 +349,6 @@ def _layers(weights):
 
 def _network(weights, X):
     """Return layers and examples that fit each other."""
-    layers, X = _layers(weights), _arguments.array("X", X, 2)
-    width = X.shape[1]
-    for k, W in enumerate(layers):
-        if W.shape[1] != width:
-            raise ValueError(
-                f"weights[{k}] has shape {W.shape} and gets {width} numbers: give "
-                f"(out, {width})"
-            )
-        width = W.shape[0]
-    if width != 1:
-        raise ValueError(f"the last layer has {width} rows: give one, for one output")
+    layers, X = _layers(weights), _checks.finite_array("X", X, 2)
+    _relu_networks.check_network(layers, X)
     return layers, X
-
-
-def _nonzero(layers):
-    """Raise if a layer is zero: it has no direction, and f no slope in the others."""
-    for k, W in enumerate(layers):
-        if not W.any():
-            raise ValueError(f"weights[{k}] is zero: it has no direction")
-    return layers
-
-
-def _forward(layers, X):
-    """Return the outputs, and what enters each layer."""
-    inputs = [X]
-    for W in layers[:-1]:
-        inputs.append(np.maximum(inputs[-1] @ W.T, 0))
-    return inputs[-1] @ layers[-1][0], inputs
-
-
-def _gradients(layers, inputs, upstream):
-    """Return the sums over the examples of ``upstream`` times the slopes of f."""
-    signals = _backward(layers, inputs, upstream)
-    return [signal.T @ entering for signal, entering in zip(signals, inputs)]
-
-
-def _backward(layers, inputs, upstream):
-    """Return the slopes at what each layer gives, before its ReLU."""
-    signals = [upstream[:, None]]
-    for W, entering in zip(layers[:0:-1], inputs[:0:-1]):
-        signals.append((signals[-1] @ W) * (entering > 0))
-    return signals[::-1]

@@ -1,8 +1,10 @@
 """Norms of any exponent, their tangent projections, and flows on their spheres."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bnlib import _checks
 from bnlib.implicit_bias import _arguments
@@ -38,13 +40,13 @@ def directions(w, p=2):
 
 def _point(name, V, p):
     _arguments.exponent(p)
-    V = _arguments.array(name, V)
+    V = _checks.finite_array(name, V)
     if not V.any():
         raise ValueError(f"{name} is zero: its norm has no gradient there")
     return V
 
 
-def norm_gradient(V, p=2):
+def norm_gradient(V: ArrayLike, p: float = 2) -> np.ndarray:
     """Return the gradient of the entrywise norm ``|V|_p``.
 
     Parameters
@@ -75,7 +77,7 @@ def norm_gradient(V, p=2):
     return _normal(_point("V", V, p), p)
 
 
-def tangent_projection(V, g, p=2):
+def tangent_projection(V: ArrayLike, g: ArrayLike, p: float = 2) -> np.ndarray:
     """Return g less its part along the gradient of ``|V|_p``.
 
     A flow ``dV/dt = tangent_projection(V, g)`` keeps the norm.
@@ -103,7 +105,7 @@ def tangent_projection(V, g, p=2):
     ----------
     Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
     """
-    V, g = _point("V", V, p), _arguments.array("g", g)
+    V, g = _point("V", V, p), _checks.finite_array("g", g)
     if g.shape != V.shape:
         raise ValueError(f"V has shape {V.shape} and g {g.shape}: give equal ones")
     return _projected(V, g, p)
@@ -119,7 +121,14 @@ def _normal(V, p):
     return np.sign(unit) * np.abs(unit) ** (p - 1)
 
 
-def tangent_flow(force, start, times, p=2, *, max_evaluations=MOST_EVALUATIONS):
+def tangent_flow(
+    force: Callable[[np.ndarray], np.ndarray],
+    start: ArrayLike,
+    times: ArrayLike,
+    p: float = 2,
+    *,
+    max_evaluations: int = MOST_EVALUATIONS,
+) -> TangentFlow:
     """Follow ``dV/dt``, the tangent projection of ``force(V)``.
 
     Parameters

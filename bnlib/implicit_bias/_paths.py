@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize
 
 from bnlib import _checks
@@ -24,7 +25,7 @@ class CoordinatePath(NamedTuple):
     log_losses: np.ndarray
 
 
-def constrained_path(rows, lengths):
+def constrained_path(rows: ArrayLike, lengths: ArrayLike) -> np.ndarray:
     """Return the w of each length at which ``sum(exp(-rows @ w))`` is least.
 
     Parameters
@@ -56,7 +57,7 @@ def constrained_path(rows, lengths):
     Rosset, Zhu and Hastie 2004, "Margin maximizing loss functions"; chapter 11,
     "Weight normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     lengths = _arguments.increasing("lengths", lengths)
     _checks.check_positive("lengths[0]", float(lengths[0]))
     max_margin(rows)  # raises where nothing separates the rows
@@ -96,7 +97,9 @@ def _constrained(rows, length, start):
     return found.x
 
 
-def coordinate_descent(rows, steps, rate=1.0):
+def coordinate_descent(
+    rows: ArrayLike, steps: int, rate: float = 1.0
+) -> CoordinatePath:
     """Descend on the exponential loss, one coordinate at a time.
 
     Each step moves the coordinate of the largest slope of log L, down, by
@@ -130,7 +133,7 @@ def coordinate_descent(rows, steps, rate=1.0):
     Telgarsky 2013, "Margins, shrinkage, and boosting"; chapter 11, "Weight
     normalization".
     """
-    rows = _arguments.array("rows", rows, 2)
+    rows = _checks.finite_array("rows", rows, 2)
     _checks.check_integer("steps", steps, 0)
     _checks.check_positive("rate", rate)
     largest = np.abs(rows).max()

@@ -2,16 +2,18 @@
 
 =========  ================================================================
 readable   `bnlib.transform` on tensors, in float64; any device, slow
-native     torch's own, its faults guarded against
-cpu        C, compiled on first use by the machine's compiler
+torch      PyTorch's own, its faults guarded against
+c          C, compiled on first use by the machine's compiler; for the CPU
 triton     for GPUs, compiled by Triton
 =========  ================================================================
 
-"auto" is `cpu` for tensors on the CPU and `triton` for those on a CUDA device;
-`native` where these are not to be had; and `readable` for what only it can do: tensors
-without data and subclasses of torch's, and work inside `torch.func`, forward-mode
+"auto" is `c` for tensors on the CPU and `triton` for those on a CUDA device; `torch`
+where these are not to be had; and `readable` for what only it can do: tensors without
+data and subclasses of torch's, and work inside `torch.func`, forward-mode
 differentiation or a trace. The environment variable ``BNLIB_BACKEND`` names another
 choice for "auto".
+
+Each is a module ``_name.py`` of this package that follows the protocol `Backend`.
 """
 
 import importlib
@@ -20,18 +22,31 @@ import warnings
 
 import torch
 
+from bnlib._torch_internals import is_transformed
+from bnlib.kernels._backend import Backend, Options
+from bnlib.kernels._readable import gradients
+
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "Options",
+    "choose",
+    "gradients",
+    "module",
+    "refusal",
+]
+
 #: The names that ``backend`` takes, besides "auto".
-BACKENDS = ("readable", "native", "cpu", "triton")
+BACKENDS = ("readable", "torch", "c", "triton")
 
 #: The types that a backend sees through; a subclass may be anything.
-PLAIN = {torch.Tensor, torch.nn.Parameter}
-_ALLOWED = {*PLAIN, type(None)}
-_modules = {}
-_warned = set()
-# os.environ raises twice inside before it says that a name is not there, which is a
-# tenth of the time that a small input takes.
-_environment = getattr(os.environ, "_data", os.environ)
-_OVERRIDE = getattr(os.environ, "encodekey", str)("BNLIB_BACKEND")
+_PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
+_SEES_NOTHING = (
+    "it sees no operations of torch, and so works on plain tensors alone, outside "
+    "torch.func, forward-mode differentiation and traces"
+)
+_modules: dict[str, Backend] = {}
+_warned: set[str] = set()
 
 
 def refusal(backend, *tensors):
@@ -40,14 +55,14 @@ def refusal(backend, *tensors):
     Parameters
     ----------
     backend : str
-        "readable", "native", "cpu" or "triton".
+        "readable", "torch", "c" or "triton".
     *tensors : Tensors or None
         The input and, optionally, what goes with it.
 
     Returns
     -------
     str or None
-        The reason, or None if it can. Asking about "cpu" compiles it, if that has
+        The reason, or None if it can. Asking about "c" compiles it, if that has
         not been done on this machine.
 
     Raises
@@ -58,26 +73,20 @@ def refusal(backend, *tensors):
     Examples
     --------
     >>> import torch
-    >>> refusal("cpu", torch.ones(2, 3, device="meta"))
+    >>> refusal("c", torch.ones(2, 3, device="meta"))
     'input is on meta and it takes tensors on the cpu'
-    >>> refusal("native", torch.ones(2, 3)) is None
+    >>> refusal("torch", torch.ones(2, 3)) is None
     True
 
     References
     ----------
     Chapter 05, "Kernels".
     """
-    if backend not in BACKENDS:
-        names = ", ".join(repr(name) for name in ("auto", *BACKENDS))
-        raise ValueError(f"backend is {backend!r}: give one of {names}")
-    if backend in ("readable", "native"):
-        return None
-    if _is_watched() or not _ALLOWED.issuperset(map(type, tensors)):
-        return (
-            "it sees no operations of torch, and so works on plain tensors alone, "
-            "outside torch.func, forward-mode differentiation and traces"
-        )
-    return module(backend).refusal(tensors[0])
+    _check_name("backend", backend)
+    chosen = module(backend)
+    if chosen.backward is not None and _is_watched(tensors):
+        return _SEES_NOTHING
+    return chosen.refusal(tensors[0])
 
 
 def module(backend):
@@ -86,17 +95,16 @@ def module(backend):
     Parameters
     ----------
     backend : str
-        "readable", "native", "cpu" or "triton".
+        "readable", "torch", "c" or "triton".
 
     Returns
     -------
-    module
-        With `batch_norm`, or else with `refusal`, `forward` and `backward`.
+    Backend
 
     Examples
     --------
-    >>> module("cpu").__name__
-    'bnlib.kernels._cpu'
+    >>> module("c").__name__
+    'bnlib.kernels._c'
     """
     if backend not in _modules:
         _modules[backend] = importlib.import_module(f"bnlib.kernels._{backend}")
@@ -122,7 +130,8 @@ def choose(backend, *tensors):
     Raises
     ------
     ValueError
-        If there is no such backend, or if it cannot take the input.
+        If there is no such backend, or if it cannot take the input. Where
+        ``BNLIB_BACKEND`` named it, the error says so.
 
     Examples
     --------
@@ -136,10 +145,10 @@ def choose(backend, *tensors):
     """
     source = "backend"
     if backend == "auto":
-        if _OVERRIDE in _environment:
-            source, backend = "BNLIB_BACKEND", os.environ["BNLIB_BACKEND"]
-        if backend in ("auto", ""):
+        source, backend = "BNLIB_BACKEND", os.environ.get("BNLIB_BACKEND") or "auto"
+        if backend == "auto":
             return _automatic(tensors)
+    _check_name(source, backend)
     reason = refusal(backend, *tensors)
     if reason is not None:
         able = [name for name in BACKENDS if refusal(name, *tensors) is None]
@@ -149,17 +158,23 @@ def choose(backend, *tensors):
     return backend
 
 
+def _check_name(source, backend):
+    if backend not in BACKENDS:
+        names = ", ".join(repr(name) for name in ("auto", *BACKENDS))
+        raise ValueError(f"{source} is {backend!r}: give one of {names}")
+
+
 def _automatic(tensors):
-    if _is_watched() or not _ALLOWED.issuperset(map(type, tensors)):
+    if _is_watched(tensors):
         return "readable"
     input = tensors[0]
-    fast = "cpu" if input.is_cpu else "triton" if input.is_cuda else None
+    fast = "c" if input.is_cpu else "triton" if input.is_cuda else None
     if fast is None:
-        return "readable" if input.is_meta else "native"
+        return "readable" if input.is_meta else "torch"
     reason = module(fast).refusal(input)
     if reason is not None:
         _warn(fast, reason)
-        return "native"
+        return "torch"
     return fast
 
 
@@ -174,10 +189,10 @@ def _warn(fast, reason):
         )
 
 
-def _is_watched():
-    """Say whether somebody wants to see torch's operations."""
+def _is_watched(tensors):
+    """Say whether somebody wants to see torch's operations on these tensors."""
     return (
-        torch._C._are_functorch_transforms_active()
-        or torch.autograd.forward_ad._current_level >= 0
-        or torch._C._is_tracing()
+        not _PLAIN.issuperset(map(type, tensors))
+        or is_transformed()
+        or torch.jit.is_tracing()
     )

@@ -1,67 +1,81 @@
-"""The readable backend: `bnlib.transform` on tensors, in float64."""
+"""The readable backend: the arithmetic of `bnlib.transform` on tensors, in float64."""
 
 import torch
 
 from bnlib import _arrays, _batches
 from bnlib.statistics import Statistics
-from bnlib.transform import (
-    batch_norm_backward,
-    batch_norm_forward,
-    batch_norm_inference,
-)
+from bnlib.transform import input_gradient, normalise, normalise_with
+
+backward = None
 
 
-def normalise(input, running_mean, running_var, weight, bias, training, momentum, eps):
+def refusal(input):
+    """Return None: it takes every input."""
+    return None
+
+
+@_arrays.silently()
+def forward(input, running_mean, running_var, weight, bias, options, keep=True):
+    """Return the output, differentiable any number of times, and None."""
+    given = input, running_mean, running_var, weight, bias
+    return normalise_batch(*given, options)[0], None
+
+
+def normalise_batch(input, running_mean, running_var, weight, bias, options):
     """Return the output, the mean and the variance, all differentiable.
 
-    In training the running statistics take in the batch; else they are the mean and
-    the variance.
+    In training the running statistics are updated by the batch; otherwise they are the
+    mean and the variance.
     """
-    if not training:
-        output = batch_norm_inference(
-            input, running_mean, running_var, weight, bias, eps
-        )
-        return output, _arrays.upcast(running_mean), _arrays.upcast(running_var)
-    output, cache = batch_norm_forward(input, weight, bias, eps)
-    if running_mean is not None:
-        batch = Statistics(cache.mean, cache.var, input[:, 0].numel())
-        _batches.update_running(running_mean, running_var, batch, momentum)
-    return output, cache.mean, cache.var
+    training, momentum, eps, relu = options
+    scale, shift = _expanded(weight, input), _expanded(bias, input)
+    if training:
+        axes = _arrays.averaged_axes(input, None)
+        y, _, _, mean, var = normalise(input, scale, shift, eps, axes)
+        mean, var = mean.flatten(), var.flatten()
+        if running_mean is not None:
+            batch = Statistics(mean, var, input.numel() // input.shape[1])
+            _batches.update_running(running_mean, running_var, batch, momentum)
+    else:
+        mean, var = _arrays.upcast(running_mean), _arrays.upcast(running_var)
+        statistics = _expanded(mean, input), _expanded(var, input)
+        y = normalise_with(input, *statistics, scale, shift, eps)
+    return y.relu() if relu else y, mean, var
 
 
-def batch_norm(
-    input, running_mean, running_var, weight, bias, training, momentum, eps, relu
-):
-    """Return the output, differentiable any number of times."""
-    output, _, _ = normalise(
-        input, running_mean, running_var, weight, bias, training, momentum, eps
-    )
-    return output.relu() if relu else output
+def gradients(grad_output, input, statistics, weight, bias, options):
+    """Return what `backward` does, by formulas that are differentiable themselves.
 
-
-def gradients(grad_output, input, statistics, weight, bias, training, eps, relu):
-    """Return the three gradients by formulas that are differentiable themselves.
-
-    ``statistics`` are what a fast backend returned: constants in eval mode. In
-    training the batch's are taken anew, as functions of it.
+    ``statistics`` are constants in evaluation. In training the batch's are taken anew,
+    as functions of it.
     """
     axes = _arrays.averaged_axes(input, None)
-    if training:
-        y, cache = batch_norm_forward(input, weight, bias, eps)
+    scale, shift = _expanded(weight, input), _expanded(bias, input)
+    if options.training:
+        y, x_hat, inv_std, _, _ = normalise(input, scale, shift, options.eps, axes)
     else:
-        shape = _arrays.kept_as_ones(input.shape, axes)
-        mean, rest, inv_std = (row.view(shape) for row in statistics)
-        scale = 1 if weight is None else _arrays.upcast(weight).view(shape)
-        shift = 0 if bias is None else _arrays.upcast(bias).view(shape)
+        mean, rest, inv_std = (_expanded(row, input) for row in statistics)
         x_hat = (_arrays.upcast(input) - mean - rest) * inv_std
-        y = x_hat * scale + shift
-    if relu:
+        y = x_hat if scale is None else x_hat * scale
+        y = y if shift is None else y + shift
+    if options.relu:
         grad_output = torch.where(y <= 0, torch.zeros_like(grad_output), grad_output)
-    if training:
-        return batch_norm_backward(grad_output, cache)
     upstream = _arrays.upcast(grad_output)
+    if options.training:
+        g = upstream if scale is None else upstream * scale
+        dx = input_gradient(g, x_hat, inv_std, axes)
+    else:
+        dx = upstream * inv_std
+        dx = dx if scale is None else dx * scale
     return (
-        (upstream * inv_std * scale).to(input.dtype),
+        dx.to(input.dtype),
         weight if weight is None else (upstream * x_hat).sum(axes).to(weight.dtype),
         bias if bias is None else upstream.sum(axes).to(bias.dtype),
     )
+
+
+def _expanded(vector, input):
+    """Return a vector of channels in float64, shaped to broadcast; None stays None."""
+    if vector is None:
+        return None
+    return _arrays.upcast(vector).view(1, -1, *[1] * (input.ndim - 2))

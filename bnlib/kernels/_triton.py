@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import torch
 
+from bnlib.kernels._backend import Options, mark_written
+
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 #: Programs that sum parts: about eight for each processor of the largest GPUs.
 PROGRAMS = 1024
@@ -49,7 +51,7 @@ def _fault(device):
     """What goes wrong in a first launch, such as a compiler that is missing."""
     try:
         probe = torch.zeros(2, 1, device=device)
-        forward(probe, None, None, None, None, True, 0.1, 1.0, False)
+        forward(probe, None, None, None, None, Options(True, 0.1, 1.0, False))
     except Exception as error:
         said = str(error).strip().partition("\n")[0]
         return f"triton fails on {device}: {type(error).__name__}: {said}"
@@ -153,22 +155,12 @@ def _plain(*vectors):
     return [None if vector is None else vector.contiguous() for vector in vectors]
 
 
-def forward(
-    input,
-    running_mean,
-    running_var,
-    weight,
-    bias,
-    training,
-    momentum,
-    eps,
-    relu,
-    keep=True,
-):
-    """Return the output, and mean, its rest and 1 / deviation in float64.
+def forward(input, running_mean, running_var, weight, bias, options, keep=True):
+    """Return the output and the statistics, float64 (3, C).
 
     They are computed for the output anyway, so ``keep`` saves nothing here.
     """
+    training, momentum, eps, relu = options
     like = torch.empty_like(input)
     x = _dense(input, like)
     plan, kernels = cut(x), _kernels()
@@ -195,13 +187,17 @@ def forward(
             **plan.constants,
             RELU=relu,
         )
-    for buffer, copy in zip((running_mean, running_var), running):
-        if training and copy is not buffer:
-            buffer.copy_(copy)
+    for buffer, updated in zip((running_mean, running_var), running):
+        if not training or buffer is None:
+            continue
+        if updated is buffer:
+            mark_written(buffer)
+        else:
+            buffer.copy_(updated)
     return (y if y is like else like.copy_(y)), statistics
 
 
-def backward(grad_output, input, statistics, weight, bias, training, relu):
+def backward(grad_output, input, statistics, weight, bias, options):
     """Return the gradients of input, weight and bias; None for one that is None."""
     x = _dense(input, torch.empty_like(input))
     dy, dx = _dense(grad_output, x), torch.empty_like(x)
@@ -211,13 +207,13 @@ def backward(grad_output, input, statistics, weight, bias, training, relu):
     grads = [None if each is None else torch.empty_like(each) for each in affine]
     given = statistics, *affine
     with torch.cuda.device_of(x):
-        if training or grads != [None, None]:
+        if options.training or grads != [None, None]:
             shape = 2, plan.parts, plan.channels
             partial = x.new_empty(shape, dtype=torch.float64)
             kernels.sum_gradients[plan.blocks, plan.splits](
                 *(dy, x, partial, *given, *plan.size),
                 **plan.constants,
-                RELU=relu,
+                RELU=options.relu,
                 TILES=plan.run,
             )
             kernels.finish_gradients[grid](
@@ -227,7 +223,7 @@ def backward(grad_output, input, statistics, weight, bias, training, relu):
             *(dy, x, dx, sums, *given, x.numel() // plan.channels),
             *(*plan.size, plan.blocks),
             **plan.constants,
-            RELU=relu,
-            TRAINING=training,
+            RELU=options.relu,
+            TRAINING=options.training,
         )
     return dx, *grads

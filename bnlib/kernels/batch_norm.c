@@ -1,23 +1,28 @@
 /* Batch normalization on a CPU, forward and backward, for float32, float64, float16
  * and bfloat16; compiled on first use and called through ctypes.
  *
- * Memory is what it costs. So every value is read twice and written once, and:
+ * The time goes into reading and writing memory. So every value is read twice and
+ * written once, and:
  *
- * - all work is two loops over blocks of rows and columns, 8 columns at a time: one
- *   takes sums, one writes. (N, C) and channels_last are one block with a channel a
- *   column; few channels are folded: a row holds several examples then. Of (N, C, S)
- *   every channel is a block, and its second reading finds it in the cache; with
- *   running statistics there is one reading, in the order of memory;
- * - writing begins where summing ended, with what the cache still holds;
- * - a large output is written past the cache, which else would first read it, and a line
- *   of the cache at a time;
- * - the statistics are sums about a pivot near the mean: eight values, pair by pair,
- *   in the dtype of the arithmetic, and those sums in float64. The mean is a rounded
- *   number and the rest, high and low: (x - high) - low must not become
- *   x - (high + low), so never compile this with -ffast-math;
- * - the backward pass computes in float64, since its terms cancel.
+ * - Two loops do all the work, over blocks of rows and columns, 8 columns at a time: one
+ *   sums, one writes. (N, C) and channels_last are one block, with a channel in each
+ *   column. If there are few channels, several examples are folded into one row. In
+ *   (N, C, S) each channel is a block, and the second reading finds it in the cache.
+ *   With running statistics there is one reading, in the order of memory.
+ * - Writing begins where summing ended, with what the cache still holds.
+ * - A large output is written past the cache, one line of the cache at a time. Otherwise
+ *   the cache would read each line before it is overwritten.
+ * - The statistics are sums about a pivot near the mean. Eight values are added, pair by
+ *   pair, in the dtype of the arithmetic; these sums are added in float64. The mean is
+ *   kept as a rounded number and its rest, high and low: (x - high) - low must not become
+ *   x - (high + low), so this must never be compiled with -ffast-math.
+ * - The backward pass computes in float64, since its terms cancel.
  *
- * Work is cut by size alone: any number of threads gives the same bits.
+ * How the work is split depends on its size alone: any number of threads gives the same
+ * bits.
+ *
+ * Pairs of sums are called `total` and `product`: in the forward pass the sums of
+ * x - pivot and of its square, in the backward pass those of dy and of dy (x - mean).
  */
 #include <math.h>
 #include <stddef.h>
@@ -30,15 +35,15 @@
 
 #include "batch_norm_vectors.h"
 
-/* Rows and columns that a loop runs over. The parameters of column j are in cell
- * `cell` + j or, if all columns have the same, in `cell`, which is another one for
- * each row if they are planes of `channels` that follow each other. `quick`: sums may
- * start in the dtype of the arithmetic. */
+/* The rows and columns that a loop runs over. Cell `cell` + j holds the parameters of
+ * column j. If `same`, all columns share cell `cell`; if `channels` too, row r has cell
+ * `cell` + r. `quick`: sums may start in the dtype of the arithmetic. */
 typedef struct {
     ptrdiff_t rows, stride, cols, cell;
     int same, quick, channels;
 } Block;
 
+/* The parameters of the loops, a cell for each column or channel. */
 typedef struct {
     int training, relu, streaming;
     /* Of REAL: the pivot, and y = (x - high - low) scale + shift. */
@@ -49,14 +54,14 @@ typedef struct {
 
 typedef struct {
     ptrdiff_t size, real;
-    void (*widen)(const void *, double *, ptrdiff_t);
-    void (*narrow)(const double *, void *, ptrdiff_t);
+    void (*upcast)(const void *, double *, ptrdiff_t);
+    void (*downcast)(const double *, void *, ptrdiff_t);
     void (*fill)(const double *, void *, ptrdiff_t, ptrdiff_t);
     void (*sums)(Block, const void *, const void *, const Cells *, double *, double *);
     void (*write)(Block, const void *, const void *, void *, const Cells *);
 } Loops;
 
-/* Flags of a call, and of what a loop writes. */
+/* Flags of a call, and of the kind of result that a loop writes. */
 enum { TRAINING = 1, RELU = 2, CHANNELS_LAST = 4, GRADIENT = 8 };
 
 enum { MOST_COLUMNS = 512 };
@@ -69,8 +74,8 @@ enum { MOST_COLUMNS = 512 };
 #define REAL float
 #define VEC f32
 #define MASK i32
-#define WIDE widen
-#define NARROW narrow
+#define UPCAST upcast
+#define DOWNCAST downcast
 
 #define SUFFIX float32
 #define ITEM float
@@ -96,14 +101,14 @@ enum { MOST_COLUMNS = 512 };
 #undef REAL
 #undef VEC
 #undef MASK
-#undef WIDE
-#undef NARROW
+#undef UPCAST
+#undef DOWNCAST
 
 #define REAL double
 #define VEC f64
 #define MASK i64
-#define WIDE SAME
-#define NARROW SAME
+#define UPCAST SAME
+#define DOWNCAST SAME
 
 #define SUFFIX float64
 #define ITEM double
@@ -122,35 +127,37 @@ typedef struct {
     ptrdiff_t first, end;
 } Range;
 
-static Range channels_of(const Job *job, ptrdiff_t group) {
+static Range bn_channels_of_group(const Job *job, ptrdiff_t group) {
     return job->planes ? (Range){group, group + 1} : (Range){0, job->channels};
 }
 
-/* Give the channels' values to their cells. */
-static void set(const Job *job, Range range, const double *values, void *cells, int wide) {
+/* Copy the channels' values to their cells, for every example that is folded into a row;
+ * as doubles if `wide`, else in the dtype of the arithmetic. */
+static void bn_set_cells(const Job *job, Range range, const double *values, void *cells,
+                         int wide) {
     ptrdiff_t size = wide ? (ptrdiff_t)sizeof *values : job->loops->real;
     ptrdiff_t row = job->channels * size, first = range.first, n = range.end - first;
     if (wide && cells != values)
-        memcpy((double *)cells + first, values + first, n * size);
+        memcpy((double *)cells + first, values + first, (size_t)(n * size));
     else if (!wide)
         job->loops->fill(values + first, cells, first, n);
     for (ptrdiff_t j = 1; !job->planes && j < job->width / job->channels; j++)
-        memcpy((char *)cells + j * row, cells, row);
+        memcpy((char *)cells + j * row, cells, (size_t)row);
 }
 
-/* Set the pivots in `cells.mean`, rounded to the dtype of the arithmetic. */
-static void set_pivots(const Job *job, Range range) {
+/* Round the pivots to the dtype of the arithmetic and copy them to their cells. */
+static void bn_set_pivots(const Job *job, Range range) {
     for (ptrdiff_t c = range.first; c < range.end; c++)
         if (job->loops->real == sizeof(float))
-            job->cells.mean[c] = (float)job->cells.mean[c];
-    set(job, range, job->cells.mean, job->cells.pivot, 0);
+            job->pivots[c] = (float)job->pivots[c];
+    bn_set_cells(job, range, job->pivots, job->cells.pivot, 0);
 }
 
-/* Take for pivots the means of a few values from all over the batch. Their numbers
- * are powers of two, so that a constant channel's is exact. */
-static void choose_pivots(const Job *job, ptrdiff_t group) {
-    double own[2 * LANES] = {0}, *s = own, *q = own + LANES;
-    Range range = channels_of(job, group);
+/* Choose as pivots the means of a few values from all over the batch. There are a power
+ * of two of them, so that the pivot of a constant channel is exact. */
+static void bn_choose_pivots(const Job *job, ptrdiff_t group) {
+    double own[2 * LANES] = {0}, *total = own, *product = own + LANES;
+    Range range = bn_channels_of_group(job, group);
     Block block = {1, job->stride, job->run < LANES ? 1 : LANES, group, 1, 0, 0};
     ptrdiff_t each;
     job->loops->fill(own, job->cells.pivot, range.first, 1);
@@ -164,27 +171,29 @@ static void choose_pivots(const Job *job, ptrdiff_t group) {
         block.rows = job->count < SAMPLE ? 1 : SAMPLE;
         block.stride = job->count / block.rows * job->channels;
         block.cols = job->channels;
-        s = job->sums, q = s + job->stored;
-        memset(s, 0, sizeof *s * 2 * job->stored);
+        total = job->sums, product = total + job->stored;
+        memset(total, 0, sizeof *total * 2 * (size_t)job->stored);
     }
-    sum_block(job, block, group * job->run, s, q);
+    bn_sum_block(job, block, group * job->run, total, product);
     each = block.rows * (job->planes ? block.cols : 1);
     for (ptrdiff_t half = block.cols / 2; job->planes && half > 0; half /= 2)
         for (ptrdiff_t j = 0; j < half; j++)
-            s[j] += s[j + half];
+            total[j] += total[j + half];
     for (ptrdiff_t c = range.first; c < range.end; c++) {
-        double sum = s[c - range.first];
-        job->cells.mean[c] = isfinite(sum) ? sum / each : 0;
+        double sum = total[c - range.first];
+        job->pivots[c] = isfinite(sum) ? sum / (double)each : 0;
     }
-    set_pivots(job, range);
+    bn_set_pivots(job, range);
 }
 
-/* Find a channel's mean and variance from its sums about the pivot. Say whether these
- * have no digits to spare: the pivot was far off, or they overflowed. */
-static inline int find_moments(const Job *job, ptrdiff_t c, double s, double q) {
+/* Find a channel's mean and variance from its sums about the pivot. Return whether the
+ * sums lost digits: the pivot was far off, or they overflowed. */
+static inline int bn_find_moments(const Job *job, ptrdiff_t c, double total,
+                                  double product) {
     double *mean = job->statistics, *rest = mean + job->channels;
-    double *inv_std = rest + job->channels, pivot = job->cells.mean[c];
-    double shift = s / job->count, var = q / job->count - shift * shift;
+    double *inv_std = rest + job->channels, pivot = job->pivots[c];
+    double count = (double)job->count, shift = total / count;
+    double var = product / count - shift * shift;
     double sum = pivot + shift, taken = sum - pivot;
     mean[c] = sum;
     rest[c] = (pivot - (sum - taken)) + (shift - taken);
@@ -193,171 +202,177 @@ static inline int find_moments(const Job *job, ptrdiff_t c, double s, double q) 
     return !(shift * shift <= 4 * var);
 }
 
-/* Find all. Of a channel with no digits to spare sums are taken once again, in float64
- * and about a better pivot; the others keep what they have. Say whether there is any. */
-static int find_all_moments(const Job *job, Range range, const double *s, const double *q,
-                            int pass) {
-    double *again = job->cells.factor, any = 0;
+/* Find the moments of a group's channels. If a channel's sums lost digits, choose its mean
+ * as a better pivot: the next pass sums again, in float64. All other channels keep what
+ * they have. Return whether there is such a channel. */
+static int bn_find_group_moments(const Job *job, Range range, const double *total,
+                                 const double *product, int pass) {
+    double *again = job->again, any = 0;
     if (pass > 1) {
         for (ptrdiff_t c = range.first; c < range.end; c++)
             if (again[c])
-                find_moments(job, c, s[c - range.first], q[c - range.first]);
+                bn_find_moments(job, c, total[c - range.first], product[c - range.first]);
         return 0;
     }
     for (ptrdiff_t c = range.first; c < range.end; c++) {
-        again[c] = find_moments(job, c, s[c - range.first], q[c - range.first]);
+        again[c] =
+            bn_find_moments(job, c, total[c - range.first], product[c - range.first]);
         any += again[c];
     }
     for (ptrdiff_t c = range.first; any && c < range.end; c++)
         if (again[c] && isfinite(job->statistics[c]))
-            job->cells.mean[c] = job->statistics[c];
+            job->pivots[c] = job->statistics[c];
     if (any)
-        set_pivots(job, range);
+        bn_set_pivots(job, range);
     return any != 0;
 }
 
-/* Set what y is made with. */
-static void set_affine(const Job *job, Range range) {
+/* Set the cells that y is computed from. */
+static void bn_set_affine(const Job *job, Range range) {
     const double *mean = job->statistics, *rest = mean + job->channels;
     const double *inv_std = rest + job->channels;
-    double *high = job->cells.level, *low = job->cells.tilt, *scale = job->cells.offset;
+    double *high = job->high, *low = job->low, *scale = job->scale;
     for (ptrdiff_t c = range.first; c < range.end; c++) {
         high[c] = job->loops->real == sizeof(float) ? (float)mean[c] : mean[c];
         low[c] = mean[c] - high[c] + rest[c];
         scale[c] = inv_std[c] * job->weight[c];
     }
-    set(job, range, high, job->cells.high, 0);
-    set(job, range, low, job->cells.low, 0);
-    set(job, range, scale, job->cells.scale, 0);
-    set(job, range, job->bias, job->cells.shift, 0);
+    bn_set_cells(job, range, high, job->cells.high, 0);
+    bn_set_cells(job, range, low, job->cells.low, 0);
+    bn_set_cells(job, range, scale, job->cells.scale, 0);
+    bn_set_cells(job, range, job->bias, job->cells.shift, 0);
 }
 
-/* Set the cells of a group for the loop that comes next; say whether it is one of
- * sums. `pass` counts those so far. */
-static int settle_forward(const Job *job, ptrdiff_t group, int pass) {
-    Range range = channels_of(job, group);
+/* Set the cells of a group for its next loop. Return whether that loop sums; otherwise it
+ * writes. `pass` counts the loops that have summed so far. */
+static int bn_prepare_forward(const Job *job, ptrdiff_t group, int pass) {
+    Range range = bn_channels_of_group(job, group);
     if (pass == 0) {
-        choose_pivots(job, group);
+        bn_choose_pivots(job, group);
         return 1;
     }
-    double *sums = collect(job, group);
-    if (find_all_moments(job, range, sums, sums + job->stored, pass))
+    double *sums = bn_merge_pieces(job, group);
+    if (bn_find_group_moments(job, range, sums, sums + job->stored, pass))
         return 1;
-    set_affine(job, range);
+    bn_set_affine(job, range);
     return 0;
 }
 
-/* Say whether float32 can hold what a channel is multiplied with. */
-static inline int in_range(double value) {
+/* Return whether float32 can hold a channel's factor; NaN counts as held. */
+static inline int bn_fits_float32(double value) {
     return (value != value) | ((fabs(value) > 1e-30) & (fabs(value) < 1e30));
 }
 
-static int settle_backward(const Job *job, ptrdiff_t group, int pass) {
-    Range range = channels_of(job, group);
+static int bn_prepare_backward(const Job *job, ptrdiff_t group, int pass) {
+    Range range = bn_channels_of_group(job, group);
     const Cells *cells = &job->cells;
     const double *mean = job->statistics, *rest = mean + job->channels;
     const double *inv_std = rest + job->channels;
     if (pass == 0) {
         if (cells->relu)
-            set_affine(job, range);
-        set(job, range, mean, cells->mean, 1);
-        set(job, range, rest, cells->rest, 1);
+            bn_set_affine(job, range);
+        bn_set_cells(job, range, mean, cells->mean, 1);
+        bn_set_cells(job, range, rest, cells->rest, 1);
         return 1;
     }
-    double *s = collect(job, group) - range.first, *q = s + job->stored;
+    double *total = bn_merge_pieces(job, group) - range.first;
+    double *product = total + job->stored, count = (double)job->count;
     for (ptrdiff_t c = range.first; c < range.end; c++) {
         double factor = inv_std[c] * job->weight[c];
-        /* With 24 digits its product with a dy has no error: equal dy cancel to 0. */
-        if (job->loops->real == sizeof(float) && in_range(factor))
+        /* With 24 bits its product with a dy is exact in float64: equal dy cancel to 0. */
+        if (job->loops->real == sizeof(float) && bn_fits_float32(factor))
             factor = (float)factor;
         cells->factor[c] = factor;
-        cells->level[c] = s[c] / job->count;
-        cells->tilt[c] = factor * inv_std[c] * inv_std[c] * q[c] / job->count;
+        cells->level[c] = total[c] / count;
+        cells->tilt[c] = factor * inv_std[c] * inv_std[c] * product[c] / count;
         cells->offset[c] = mean[c] * cells->tilt[c] - cells->level[c] * factor;
-        job->weight[c] = q[c] * inv_std[c];
-        job->bias[c] = s[c];
+        job->dweight[c] = product[c] * inv_std[c];
+        job->dbias[c] = total[c];
     }
     double *wide[] = {cells->factor, cells->level, cells->tilt, cells->offset};
     for (int i = 0; i < 4; i++)
-        set(job, range, wide[i], wide[i], 1);
+        bn_set_cells(job, range, wide[i], wide[i], 1);
     return 0;
 }
 
-static int usable(const Job *job) {
+/* Return whether the arithmetic's dtype can hold every channel's factors. */
+static int bn_float32_suffices(const Job *job) {
     const double *inv_std = job->statistics + 2 * job->channels;
     int bad = 0;
     for (ptrdiff_t c = 0; c < job->channels && job->loops->real == sizeof(float); c++)
-        bad |= !in_range(inv_std[c]) | (inv_std[c] > 1e15) |
-               ((job->weight[c] != 0) & !in_range(inv_std[c] * job->weight[c]));
+        bad |= !bn_fits_float32(inv_std[c]) | (inv_std[c] > 1e15) |
+               ((job->weight[c] != 0) & !bn_fits_float32(inv_std[c] * job->weight[c]));
     return !bad;
 }
 
-/* Move running statistics by `momentum` towards a batch's. */
-static void update(const Job *job, const Loops *dtype, void *running, double momentum,
-                   const double *batch, double factor) {
-    double *values = job->cells.offset;
-    dtype->widen(running, values, job->channels);
+/* Update running statistics: move them by `momentum` towards the batch's. */
+static void bn_update_running(const Job *job, const Loops *dtype, void *running,
+                              double momentum, const double *batch, double factor) {
+    double *values = job->running;
+    dtype->upcast(running, values, job->channels);
     for (ptrdiff_t c = 0; c < job->channels; c++)
         values[c] = (1 - momentum) * values[c] + momentum * (batch[c] * factor);
-    dtype->narrow(values, running, job->channels);
+    dtype->downcast(values, running, job->channels);
 }
 
-/* Normalise x into y. In training, bring the running statistics up to date; else use
- * them. `statistics` is NULL or takes mean, its rest and 1 / sqrt(var + eps), a row
- * each. If the result is not DONE, no running statistics have changed. */
+/* Normalise x into y: in training with the batch's statistics, and update the running
+ * ones; otherwise with the running ones. `statistics`, if not NULL, receives the mean, its
+ * rest and 1 / sqrt(var + eps), a row each. Unless the result is DONE, no running
+ * statistics have changed. */
 int batch_norm_forward(const Call *call, const void *x, void *y, void *mean, void *var,
                        const void *weight, const void *bias, double *statistics,
                        double momentum, double eps) {
-    Job job = cut(call);
+    Job job = bn_plan(call);
     job.x = x;
     job.out = y;
     job.eps = eps;
     job.statistics = statistics;
-    void *memory = reserve(&job, call, weight, bias);
+    void *memory = bn_allocate(&job, call, weight, bias);
     if (!memory)
         return NO_MEMORY;
     const Loops *means = DTYPES[call->dtypes[MEAN]], *vars = DTYPES[call->dtypes[VAR]];
-    double *inv_std = job.statistics + 2 * job.channels;
+    double *inv_std = job.statistics + 2 * job.channels, count = (double)job.count;
     if (!job.cells.training) {
-        means->widen(mean, job.statistics, job.channels);
-        vars->widen(var, inv_std, job.channels);
+        means->upcast(mean, job.statistics, job.channels);
+        vars->upcast(var, inv_std, job.channels);
         for (ptrdiff_t c = 0; c < job.channels; c++) {
             job.statistics[job.channels + c] = 0;
             inv_std[c] = 1 / sqrt(inv_std[c] + eps);
         }
-        set_affine(&job, (Range){0, job.channels});
-        /* The ends of rows share lines, which then are not written as a whole. */
+        bn_set_affine(&job, (Range){0, job.channels});
+        /* The end of one row and the start of the next share a line of the cache, which
+         * is then never written as a whole. */
         if (job.planes && job.run * job.loops->size % LINE != 0)
             job.cells.streaming = 0;
-        write_all(&job);
+        bn_write_without_sums(&job);
     } else
-        run(&job, settle_forward);
-    int status = usable(&job) ? DONE : OUT_OF_RANGE;
+        bn_run_passes(&job, bn_prepare_forward);
+    int status = bn_float32_suffices(&job) ? DONE : OUT_OF_RANGE;
     if (status == DONE && mean && job.cells.training) {
-        update(&job, means, mean, momentum, job.statistics, 1);
-        update(&job, vars, var, momentum, job.var, job.count / (job.count - 1.0));
+        bn_update_running(&job, means, mean, momentum, job.statistics, 1);
+        bn_update_running(&job, vars, var, momentum, job.var, count / (count - 1));
     }
     free(memory);
     return status;
 }
 
-/* Write the gradients with respect to x and, where these are, weight and bias. */
+/* Write the gradients with respect to x and, unless they are NULL, weight and bias. */
 int batch_norm_backward(const Call *call, const void *x, const void *dy, void *dx,
                         const void *weight, const void *bias, double *statistics,
                         void *dweight, void *dbias) {
-    Job job = cut(call);
+    Job job = bn_plan(call);
     job.x = x;
     job.dy = dy;
     job.out = dx;
     job.statistics = statistics;
-    void *memory = reserve(&job, call, weight, bias);
+    void *memory = bn_allocate(&job, call, weight, bias);
     if (!memory)
         return NO_MEMORY;
-    run(&job, settle_backward);
+    bn_run_passes(&job, bn_prepare_backward);
     if (dweight)
-        DTYPES[call->dtypes[WEIGHT]]->narrow(job.weight, dweight, job.channels);
+        DTYPES[call->dtypes[WEIGHT]]->downcast(job.dweight, dweight, job.channels);
     if (dbias)
-        DTYPES[call->dtypes[BIAS]]->narrow(job.bias, dbias, job.channels);
+        DTYPES[call->dtypes[BIAS]]->downcast(job.dbias, dbias, job.channels);
     free(memory);
     return DONE;
 }

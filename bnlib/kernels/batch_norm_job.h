@@ -1,19 +1,19 @@
-/* What one call works through: how the array is cut into pieces, and the memory for
- * their sums. */
+/* The work of one call: how the array is split into pieces, the memory for their sums, and
+ * the order in which the loops run over the pieces. */
 enum { DONE, NO_MEMORY, OUT_OF_RANGE };
 enum { X, MEAN, VAR, WEIGHT, BIAS };
 enum { PIECE = 1 << 19, MOST_PIECES = 32, SERIAL = 1 << 17, STREAM = 1 << 22 };
 enum { SAMPLE = 8, MANY = 512 };
 
-/* What the caller gives: N, C and the product of the rest; flags; the most threads;
- * dtypes of x, running mean, running variance, weight and bias. */
+/* What the caller gives: N, C and the product of the other lengths; flags; the largest
+ * number of threads; the dtypes of x, running mean, running variance, weight and bias. */
 typedef struct {
     int64_t shape[3], flags, threads, dtypes[5];
 } Call;
 
-/* How an array is cut. Planes: a group is a channel, `runs` runs of `run` values at
- * distance `stride`. Columns: one group, one run. A piece is `length` runs of planes
- * or `length` values of columns; its sums are taken over `width` columns. */
+/* How an array is split. With planes each channel is a group: `runs` runs of `run` values,
+ * `stride` values apart. With columns there is one group, of one run. A piece is `length`
+ * runs of a plane or `length` values of the columns; it is summed in `width` columns. */
 typedef struct {
     const Loops *loops;
     const char *x, *dy;
@@ -21,16 +21,22 @@ typedef struct {
     ptrdiff_t channels, count, groups, runs, run, stride, width, pieces, length;
     int planes, threads;
     Cells cells;
-    double eps, *statistics, *weight, *bias, *var; /* a value a channel */
-    double *sums;                                  /* of each piece of each group: */
-    ptrdiff_t stored;                              /* so many sums, then as many squares */
+    double eps;
+    /* A value for each channel; three rows of them in `statistics`. */
+    double *statistics, *weight, *bias, *var, *pivots, *dweight, *dbias;
+    double *high, *low, *scale; /* of y, before they go to their cells */
+    double *again;              /* not 0: the channel is summed again */
+    double *running;            /* running statistics while they are updated */
+    /* For each piece of each group `stored` totals, then as many products. */
+    double *sums;
+    ptrdiff_t stored;
 } Job;
 
-static ptrdiff_t at_most(ptrdiff_t value, ptrdiff_t most) {
+static ptrdiff_t bn_min(ptrdiff_t value, ptrdiff_t most) {
     return value < most ? value : most;
 }
 
-static Job cut(const Call *call) {
+static Job bn_plan(const Call *call) {
     Job job = {.loops = DTYPES[call->dtypes[X]], .channels = call->shape[1]};
     ptrdiff_t fold = 1, units, pieces, bytes;
     job.count = call->shape[0] * call->shape[2];
@@ -53,37 +59,44 @@ static Job cut(const Call *call) {
         job.width = job.channels * fold;
         units = job.run / job.width;
     }
-    pieces = at_most(at_most(bytes / job.groups / PIECE, MOST_PIECES), units);
+    pieces = bn_min(bn_min(bytes / job.groups / PIECE, MOST_PIECES), units);
     pieces = pieces < 1 ? 1 : pieces;
     job.length = (units + pieces - 1) / pieces;
     job.pieces = (units + job.length - 1) / job.length;
     job.length *= job.planes ? 1 : job.width;
-    job.threads = bytes < SERIAL ? 1 : call->threads;
+    job.threads = bytes < SERIAL ? 1 : (int)call->threads;
     job.cells.streaming = bytes >= STREAM && (!job.planes || job.run >= 128);
     job.cells.training = call->flags & TRAINING;
     job.cells.relu = call->flags & RELU;
     return job;
 }
 
-/* Give a job its memory, to be freed, and the parameters; NULL if there is none. */
-static void *reserve(Job *job, const Call *call, const void *weight, const void *bias) {
+/* Allocate a job's memory and read the parameters. Return what is to be freed, or NULL if
+ * there is no memory. */
+static void *bn_allocate(Job *job, const Call *call, const void *weight, const void *bias) {
     Cells *c = &job->cells;
-    void **narrow[] = {&c->pivot, &c->high, &c->low, &c->scale, &c->shift};
-    double **wide[] = {&c->mean,   &c->rest,   &c->level,   &c->factor, &c->tilt,
-                       &c->offset, &job->weight, &job->bias, &job->var};
-    enum { SOME = sizeof narrow / sizeof *narrow, ALL = SOME + sizeof wide / sizeof *wide };
+    void **downcast[] = {&c->pivot, &c->high, &c->low, &c->scale, &c->shift};
+    double **wide[] = {&c->mean,      &c->rest,     &c->level,  &c->factor, &c->tilt,
+                       &c->offset,    &job->weight, &job->bias, &job->var,  &job->pivots,
+                       &job->dweight, &job->dbias,  &job->high, &job->low,  &job->scale,
+                       &job->again,   &job->running};
+    enum {
+        SOME = sizeof downcast / sizeof *downcast,
+        ALL = SOME + sizeof wide / sizeof *wide
+    };
     ptrdiff_t cells = job->planes ? job->channels : job->width;
     cells = cells / LANES * LANES + 2 * LANES;
     job->stored = job->planes ? 1 : cells;
     ptrdiff_t sums = job->groups * job->pieces * 2 * job->stored;
-    double *memory = malloc(sizeof *memory * ((ALL + 3) * cells + sums) + LINE), *next;
+    double *memory = malloc(sizeof *memory * (size_t)((ALL + 3) * cells + sums) + LINE),
+           *next;
     if (!memory)
         return NULL;
     /* A vector that lies in two lines of the cache is loaded in twice the time. */
     next = (double *)(((uintptr_t)memory + LINE - 1) / LINE * LINE);
     for (int i = 0; i < ALL; i++, next += cells)
         if (i < SOME)
-            *narrow[i] = next;
+            *downcast[i] = next;
         else
             *wide[i - SOME] = next;
     if (!job->statistics)
@@ -94,87 +107,89 @@ static void *reserve(Job *job, const Call *call, const void *weight, const void 
         job->bias[i] = 0;
     }
     if (weight)
-        DTYPES[call->dtypes[WEIGHT]]->widen(weight, job->weight, job->channels);
+        DTYPES[call->dtypes[WEIGHT]]->upcast(weight, job->weight, job->channels);
     if (bias)
-        DTYPES[call->dtypes[BIAS]]->widen(bias, job->bias, job->channels);
+        DTYPES[call->dtypes[BIAS]]->upcast(bias, job->bias, job->channels);
     return memory;
 }
 
-static void sum_block(const Job *job, Block block, ptrdiff_t at, double *s, double *q) {
+static void bn_sum_block(const Job *job, Block block, ptrdiff_t at, double *total,
+                         double *product) {
     ptrdiff_t offset = at * job->loops->size;
     if (block.rows > 0 && block.cols > 0)
         job->loops->sums(block, job->x + offset, job->dy ? job->dy + offset : NULL,
-                         &job->cells, s, q);
+                         &job->cells, total, product);
 }
 
-/* Take the sums of values that follow each other, `width` columns wide. */
-static void sum_run(const Job *job, Block block, ptrdiff_t at, ptrdiff_t length, double *s,
-                    double *q) {
+/* Sum values that follow each other in memory, in `width` columns. */
+static void bn_sum_run(const Job *job, Block block, ptrdiff_t at, ptrdiff_t length,
+                       double *total, double *product) {
     block.stride = block.cols = job->width;
     block.rows = length / job->width;
-    sum_block(job, block, at, s, q);
+    bn_sum_block(job, block, at, total, product);
     block.cols = length % job->width;
     block.rows = 1;
-    sum_block(job, block, at + length - block.cols, s, q);
+    bn_sum_block(job, block, at + length - block.cols, total, product);
 }
 
-/* The first run, or value, of a piece. */
-static ptrdiff_t start_of(const Job *job, ptrdiff_t piece) {
+/* Return the first run of planes, or value of columns, of a piece. */
+static ptrdiff_t bn_piece_start(const Job *job, ptrdiff_t piece) {
     ptrdiff_t end = job->planes ? job->runs : job->run;
     return piece < job->pieces ? piece * job->length : end;
 }
 
-static void sum_piece(const Job *job, ptrdiff_t group, ptrdiff_t piece, int pass) {
+static void bn_sum_piece(const Job *job, ptrdiff_t group, ptrdiff_t piece, int pass) {
     double *sums = job->sums + (group * job->pieces + piece) * 2 * job->stored;
-    ptrdiff_t first = start_of(job, piece), end = start_of(job, piece + 1);
-    double own[2][MOST_COLUMNS + LANES], *s = sums, *q = sums + job->stored;
+    ptrdiff_t first = bn_piece_start(job, piece), end = bn_piece_start(job, piece + 1);
+    double own[2][MOST_COLUMNS + LANES], *total = sums, *product = sums + job->stored;
     if (job->planes)
-        s = own[0], q = own[1];
-    memset(s, 0, sizeof *s * (job->width + LANES));
-    memset(q, 0, sizeof *q * (job->width + LANES));
+        total = own[0], product = own[1];
+    memset(total, 0, sizeof *total * (size_t)(job->width + LANES));
+    memset(product, 0, sizeof *product * (size_t)(job->width + LANES));
     Block block = {end - first, job->stride, job->run, group, job->planes, 0, 0};
     block.quick = pass == 0 && job->count >= MANY;
     if (!job->planes) {
         block.cell = 0;
-        sum_run(job, block, first, end - first, s, q);
+        bn_sum_run(job, block, first, end - first, total, product);
         return;
     }
     ptrdiff_t at = first * job->stride + group * job->run;
     if (job->width == job->run)
-        sum_block(job, block, at, s, q);
+        bn_sum_block(job, block, at, total, product);
     else
         for (ptrdiff_t n = first; n < end; n++, at += job->stride)
-            sum_run(job, block, at, job->run, s, q);
+            bn_sum_run(job, block, at, job->run, total, product);
     sums[0] = sums[1] = 0;
     for (ptrdiff_t j = 0; j < job->width; j++) {
-        sums[0] += s[j];
-        sums[1] += q[j];
+        sums[0] += total[j];
+        sums[1] += product[j];
     }
 }
 
-static void write_block(const Job *job, Block block, ptrdiff_t at) {
+static void bn_write_block(const Job *job, Block block, ptrdiff_t at) {
     ptrdiff_t offset = at * job->loops->size;
     if (block.rows > 0 && block.cols > 0)
         job->loops->write(block, job->x + offset, job->dy ? job->dy + offset : NULL,
                           job->out + offset, &job->cells);
 }
 
-static void write_piece(const Job *job, ptrdiff_t group, ptrdiff_t piece) {
-    ptrdiff_t first = start_of(job, piece), end = start_of(job, piece + 1);
+static void bn_write_piece(const Job *job, ptrdiff_t group, ptrdiff_t piece) {
+    ptrdiff_t first = bn_piece_start(job, piece), end = bn_piece_start(job, piece + 1);
     ptrdiff_t width = job->width, rest = (end - first) % width;
     if (job->planes) {
         Block block = {end - first, job->stride, job->run, group, 1, 0, 0};
-        write_block(job, block, first * job->stride + group * job->run);
+        bn_write_block(job, block, first * job->stride + group * job->run);
     } else {
-        write_block(job, (Block){(end - first) / width, width, width, 0, 0, 0, 0}, first);
-        write_block(job, (Block){1, width, rest, 0, 0, 0, 0}, end - rest);
+        bn_write_block(job, (Block){(end - first) / width, width, width, 0, 0, 0, 0},
+                       first);
+        bn_write_block(job, (Block){1, width, rest, 0, 0, 0, 0}, end - rest);
     }
     if (job->cells.streaming)
-        end_of_stream();
+        bn_fence_streams();
 }
 
-/* Join the pieces of a group, and the columns of a channel, into the first of them. */
-static double *collect(const Job *job, ptrdiff_t group) {
+/* Add up the sums of a group's pieces, and of a channel's columns, in the first of them. */
+static double *bn_merge_pieces(const Job *job, ptrdiff_t group) {
     ptrdiff_t all = 2 * job->stored, channels = job->channels;
     double *sums = job->sums + group * job->pieces * all;
     for (ptrdiff_t piece = 1; piece < job->pieces; piece++)
@@ -188,69 +203,70 @@ static double *collect(const Job *job, ptrdiff_t group) {
     return sums;
 }
 
-/* A loop's turn on a piece, or all turns on a group, which may be done side by side. */
-typedef int Settle(const Job *, ptrdiff_t group, int pass);
-typedef void Turn(const Job *, ptrdiff_t, int pass, Settle *);
+/* A task is one loop over a piece, or all loops over a group. Tasks run in parallel. */
+typedef int Prepare(const Job *, ptrdiff_t group, int pass);
+typedef void Task(const Job *, ptrdiff_t, int pass, Prepare *);
 
-static void take_turns(const Job *job, Turn *turn, ptrdiff_t n, int pass, Settle *settle) {
+static void bn_parallel_for(const Job *job, Task *task, ptrdiff_t n, int pass,
+                            Prepare *prepare) {
     ptrdiff_t t;
-    /* OpenMP takes its time to find out that there is one thread. */
+    /* Even with one thread OpenMP takes time to start. */
     if (job->threads <= 1 || n <= 1) {
         for (t = 0; t < n; t++)
-            turn(job, t, pass, settle);
+            task(job, t, pass, prepare);
         return;
     }
 #pragma omp parallel for num_threads(job->threads)
     for (t = 0; t < n; t++)
-        turn(job, t, pass, settle);
+        task(job, t, pass, prepare);
 }
 
-static void do_group(const Job *job, ptrdiff_t group, int pass, Settle *settle) {
-    for (; settle(job, group, pass); pass++)
-        sum_piece(job, group, 0, pass);
-    write_piece(job, group, 0);
+static void bn_process_group(const Job *job, ptrdiff_t group, int pass, Prepare *prepare) {
+    for (; prepare(job, group, pass); pass++)
+        bn_sum_piece(job, group, 0, pass);
+    bn_write_piece(job, group, 0);
 }
 
-static void do_sum(const Job *job, ptrdiff_t t, int pass, Settle *settle) {
-    (void)settle;
-    sum_piece(job, t / job->pieces, t % job->pieces, pass);
+static void bn_sum_task(const Job *job, ptrdiff_t t, int pass, Prepare *prepare) {
+    (void)prepare;
+    bn_sum_piece(job, t / job->pieces, t % job->pieces, pass);
 }
 
-/* What was read last may still be in the cache: it is written first. */
-static void do_write(const Job *job, ptrdiff_t t, int pass, Settle *settle) {
-    (void)pass, (void)settle;
+/* Write the pieces in reverse: what was read last may still be in the cache. */
+static void bn_write_task(const Job *job, ptrdiff_t t, int pass, Prepare *prepare) {
+    (void)pass, (void)prepare;
     t = job->groups * job->pieces - 1 - t;
-    write_piece(job, t / job->pieces, t % job->pieces);
+    bn_write_piece(job, t / job->pieces, t % job->pieces);
 }
 
-static void do_example(const Job *job, ptrdiff_t n, int pass, Settle *settle) {
-    (void)pass, (void)settle;
+static void bn_write_example(const Job *job, ptrdiff_t n, int pass, Prepare *prepare) {
+    (void)pass, (void)prepare;
     Block block = {job->channels, job->run, job->run, 0, 1, 0, 1};
-    write_block(job, block, n * job->stride);
+    bn_write_block(job, block, n * job->stride);
     if (job->cells.streaming)
-        end_of_stream();
+        bn_fence_streams();
 }
 
-/* Let `settle` set the cells of every group before each loop, and say after how many
- * loops of sums, `pass` so far, the writing comes. */
-static void run(const Job *job, Settle *settle) {
+/* Run the loops over all groups. Before each one `prepare` sets the cells, and decides
+ * whether it sums once more or writes. */
+static void bn_run_passes(const Job *job, Prepare *prepare) {
     ptrdiff_t tasks = job->groups * job->pieces;
     if (job->pieces == 1) {
-        take_turns(job, do_group, job->groups, 0, settle);
+        bn_parallel_for(job, bn_process_group, job->groups, 0, prepare);
         return;
     }
     for (int pass = 0, more = 1; more; pass++) {
         more = 0;
         for (ptrdiff_t g = 0; g < job->groups; g++)
-            more |= settle(job, g, pass);
-        take_turns(job, more ? do_sum : do_write, tasks, pass, settle);
+            more |= prepare(job, g, pass);
+        bn_parallel_for(job, more ? bn_sum_task : bn_write_task, tasks, pass, prepare);
     }
 }
 
-/* Write where there is nothing to sum: planes in the order of memory. */
-static void write_all(const Job *job) {
+/* Write where there is nothing to sum; planes in the order of memory. */
+static void bn_write_without_sums(const Job *job) {
     if (job->planes)
-        take_turns(job, do_example, job->runs, 0, NULL);
+        bn_parallel_for(job, bn_write_example, job->runs, 0, NULL);
     else
-        take_turns(job, do_write, job->pieces, 0, NULL);
+        bn_parallel_for(job, bn_write_task, job->pieces, 0, NULL);
 }

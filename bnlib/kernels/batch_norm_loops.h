@@ -16,31 +16,31 @@ INLINE VEC NAME(load_first)(const ITEM *p, ptrdiff_t n) {
     if (n == LANES)
         return NAME(load)(p);
     ITEM own[LANES] = {0};
-    memcpy(own, p, n * sizeof *own);
+    memcpy(own, p, (size_t)n * sizeof *own);
     return NAME(load)(own);
 }
 
 INLINE void NAME(store_first)(ITEM *p, VEC values, ptrdiff_t n) {
     STORED v = TO(values);
-    memcpy(p, &v, n * sizeof *p);
+    memcpy(p, &v, (size_t)n * sizeof *p);
 }
 
-static void NAME(widen)(const void *from, double *to, ptrdiff_t n) {
+static void NAME(upcast)(const void *from, double *to, ptrdiff_t n) {
     for (ptrdiff_t i = 0; i < n; i += LANES) {
         ptrdiff_t some = n - i < LANES ? n - i : LANES;
-        f64 values = WIDE(NAME(load_first)((const ITEM *)from + i, some));
-        memcpy(to + i, &values, some * sizeof *to);
+        f64 values = UPCAST(NAME(load_first)((const ITEM *)from + i, some));
+        memcpy(to + i, &values, (size_t)some * sizeof *to);
     }
 }
 
-static void NAME(narrow)(const double *from, void *to, ptrdiff_t n) {
+static void NAME(downcast)(const double *from, void *to, ptrdiff_t n) {
     for (ptrdiff_t i = 0; i < n; i++)
-        NAME(store_first)((ITEM *)to + i, (VEC){from[i]}, 1);
+        NAME(store_first)((ITEM *)to + i, (VEC){(REAL)from[i]}, 1);
 }
 
 static void NAME(fill)(const double *from, void *cells, ptrdiff_t first, ptrdiff_t n) {
     for (ptrdiff_t i = 0; i < n; i++)
-        ((REAL *)cells)[first + i] = from[i];
+        ((REAL *)cells)[first + i] = (REAL)from[i];
 }
 
 /* The parameters of the columns from i on. */
@@ -53,7 +53,7 @@ INLINE VEC NAME(cell)(const void *cells, ptrdiff_t i, int same) {
     return v;
 }
 
-INLINE f64 NAME(wide_cell)(const double *cells, ptrdiff_t i, int same) {
+INLINE f64 NAME(upcast_cell)(const double *cells, ptrdiff_t i, int same) {
     f64 v = {0};
     if (same)
         return v + cells[i];
@@ -69,12 +69,12 @@ typedef struct {
 
 INLINE NAME(Columns) NAME(columns)(const Cells *c, ptrdiff_t i, int same) {
     return (NAME(Columns)){
-        NAME(cell)(c->pivot, i, same),       NAME(cell)(c->high, i, same),
-        NAME(cell)(c->low, i, same),         NAME(cell)(c->scale, i, same),
-        NAME(cell)(c->shift, i, same),       NAME(wide_cell)(c->mean, i, same),
-        NAME(wide_cell)(c->rest, i, same),   NAME(wide_cell)(c->level, i, same),
-        NAME(wide_cell)(c->factor, i, same), NAME(wide_cell)(c->tilt, i, same),
-        NAME(wide_cell)(c->offset, i, same),
+        NAME(cell)(c->pivot, i, same),         NAME(cell)(c->high, i, same),
+        NAME(cell)(c->low, i, same),           NAME(cell)(c->scale, i, same),
+        NAME(cell)(c->shift, i, same),         NAME(upcast_cell)(c->mean, i, same),
+        NAME(upcast_cell)(c->rest, i, same),   NAME(upcast_cell)(c->level, i, same),
+        NAME(upcast_cell)(c->factor, i, same), NAME(upcast_cell)(c->tilt, i, same),
+        NAME(upcast_cell)(c->offset, i, same),
     };
 }
 
@@ -89,7 +89,7 @@ INLINE VEC NAME(where_positive)(VEC values, VEC y) {
 
 /* x less its mean, whose rest is a part only of float64. */
 INLINE f64 NAME(centred)(VEC x, const NAME(Columns) *p) {
-    f64 d = WIDE(x) - p->mean;
+    f64 d = UPCAST(x) - p->mean;
     return sizeof(REAL) == sizeof(double) ? d - p->rest : d;
 }
 
@@ -101,16 +101,18 @@ INLINE Sums NAME(moments)(const VEC *x, int rows, int quick, const NAME(Columns)
         VEC d[8];
         for (int k = 0; k < 8; k++)
             d[k] = x[k] - p->pivot;
-        sums.s = WIDE(((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7])));
+        sums.total =
+            UPCAST(((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7])));
         for (int k = 0; k < 8; k++)
             d[k] *= d[k];
-        sums.q = WIDE(((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7])));
+        sums.product =
+            UPCAST(((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7])));
         return sums;
     }
     for (int k = 0; k < rows; k++) {
-        f64 d = WIDE(x[k]) - WIDE(p->pivot);
-        sums.s += d;
-        sums.q += d * d;
+        f64 d = UPCAST(x[k]) - UPCAST(p->pivot);
+        sums.total += d;
+        sums.product += d * d;
     }
     return sums;
 }
@@ -123,28 +125,30 @@ INLINE Sums NAME(slopes)(const VEC *x, const VEC *dy, int rows, int relu,
         VEC slope = dy[k];
         if (relu)
             slope = NAME(where_positive)(slope, NAME(affine)(x[k], p));
-        sums.s += WIDE(slope);
-        sums.q += WIDE(slope) * NAME(centred)(x[k], p);
+        sums.total += UPCAST(slope);
+        sums.product += UPCAST(slope) * NAME(centred)(x[k], p);
     }
     return sums;
 }
 
 /* Add the sums of `rows` rows and 8 columns, of which the last n count. */
 INLINE void NAME(sum_columns)(Block b, int rows, ptrdiff_t n, const ITEM *x, const ITEM *dy,
-                              const NAME(Columns) *p, int relu, double *s, double *q) {
+                              const NAME(Columns) *p, int relu, double *total,
+                              double *product) {
     VEC own[8], slope[8];
     for (int k = 0; k < rows; k++) {
         own[k] = NAME(load)(x + k * b.stride);
         if (dy)
             slope[k] = NAME(load)(dy + k * b.stride);
     }
-    add(dy ? NAME(slopes)(own, slope, rows, relu, p)
-           : NAME(moments)(own, rows, rows == 8 && b.quick, p), LAST(n), s, q);
+    bn_add_sums(dy ? NAME(slopes)(own, slope, rows, relu, p)
+                   : NAME(moments)(own, rows, rows == 8 && b.quick, p),
+                LAST(n), total, product);
 }
 
 /* What is left of the rows, or rows of less than 8 columns. */
 static void NAME(sum_rest)(Block b, const ITEM *x, const ITEM *dy, const Cells *c,
-                           double *s, double *q) {
+                           double *total, double *product) {
     for (ptrdiff_t r = 0; r < b.rows; r++)
         for (ptrdiff_t j = 0; j < b.cols; j += LANES) {
             ptrdiff_t n = b.cols - j < LANES ? b.cols - j : LANES, at = r * b.stride + j;
@@ -152,13 +156,14 @@ static void NAME(sum_rest)(Block b, const ITEM *x, const ITEM *dy, const Cells *
             VEC own = NAME(load_first)(x + at, n), slope = own;
             if (dy)
                 slope = NAME(load_first)(dy + at, n);
-            add(dy ? NAME(slopes)(&own, &slope, 1, c->relu, &p)
-                   : NAME(moments)(&own, 1, 0, &p), FIRST(n), s + j, q + j);
+            bn_add_sums(dy ? NAME(slopes)(&own, &slope, 1, c->relu, &p)
+                           : NAME(moments)(&own, 1, 0, &p),
+                        FIRST(n), total + j, product + j);
         }
 }
 
 INLINE void NAME(sum_rows)(Block b, int same, int rows, const ITEM *x, const ITEM *dy,
-                           const Cells *c, int relu, double *s, double *q) {
+                           const Cells *c, int relu, double *total, double *product) {
     const int line = LINE / sizeof(ITEM);
     int whole = b.stride == b.cols;
     ptrdiff_t j = 0, ahead = rows * b.stride * (1 + whole), each = whole ? rows : 1;
@@ -168,8 +173,8 @@ INLINE void NAME(sum_rows)(Block b, int same, int rows, const ITEM *x, const ITE
     do { \
         if (!same) \
             p = NAME(columns)(c, b.cell + (at), 0); \
-        NAME(sum_columns)(b, rows, n, x + (at), dy ? dy + (at) : NULL, &p, relu, s + (at), \
-                          q + (at)); \
+        NAME(sum_columns)(b, rows, n, x + (at), dy ? dy + (at) : NULL, &p, relu, \
+                          total + (at), product + (at)); \
     } while (0)
     /* The processor foresees one stream, but not rows side by side: those of the next
      * but one are asked for, into the second cache. */
@@ -191,30 +196,30 @@ INLINE void NAME(sum_rows)(Block b, int same, int rows, const ITEM *x, const ITE
 
 /* 8 rows of x, or 4 of x and dy, at a time. */
 INLINE void NAME(sum_block)(Block b, int same, const ITEM *x, const ITEM *dy,
-                            const Cells *c, int relu, double *s, double *q) {
+                            const Cells *c, int relu, double *total, double *product) {
     const int most = dy ? 4 : 8;
     for (; b.rows >= most && b.cols >= LANES; b.rows -= most, x += most * b.stride) {
-        NAME(sum_rows)(b, same, most, x, dy, c, relu, s, q);
+        NAME(sum_rows)(b, same, most, x, dy, c, relu, total, product);
         dy += dy ? most * b.stride : 0;
     }
-    NAME(sum_rest)(b, x, dy, c, s, q);
+    NAME(sum_rest)(b, x, dy, c, total, product);
 }
 
 static void NAME(sums)(Block b, const void *x, const void *dy, const Cells *cells,
-                       double *s, double *q) {
+                       double *total, double *product) {
     Cells c = *cells;
     if (!dy && b.same)
-        NAME(sum_block)(b, 1, x, NULL, &c, 0, s, q);
+        NAME(sum_block)(b, 1, x, NULL, &c, 0, total, product);
     else if (!dy)
-        NAME(sum_block)(b, 0, x, NULL, &c, 0, s, q);
+        NAME(sum_block)(b, 0, x, NULL, &c, 0, total, product);
     else if (c.relu && b.same)
-        NAME(sum_block)(b, 1, x, dy, &c, 1, s, q);
+        NAME(sum_block)(b, 1, x, dy, &c, 1, total, product);
     else if (c.relu)
-        NAME(sum_block)(b, 0, x, dy, &c, 1, s, q);
+        NAME(sum_block)(b, 0, x, dy, &c, 1, total, product);
     else if (b.same)
-        NAME(sum_block)(b, 1, x, dy, &c, 0, s, q);
+        NAME(sum_block)(b, 1, x, dy, &c, 0, total, product);
     else
-        NAME(sum_block)(b, 0, x, dy, &c, 0, s, q);
+        NAME(sum_block)(b, 0, x, dy, &c, 0, total, product);
 }
 
 /* What is written: y, or dx, of a batch or else of running statistics. Only float64 has
@@ -223,12 +228,12 @@ INLINE VEC NAME(result)(VEC x, VEC dy, int kind, const NAME(Columns) *p) {
     VEC y = NAME(affine)(x, p);
     if (!(kind & GRADIENT))
         return kind & RELU ? NAME(where_positive)(y, y) : y;
-    f64 slope = WIDE(kind & RELU ? NAME(where_positive)(dy, y) : dy);
+    f64 slope = UPCAST(kind & RELU ? NAME(where_positive)(dy, y) : dy);
     if (!(kind & TRAINING))
-        return NARROW(slope * p->factor);
+        return DOWNCAST(slope * p->factor);
     if (sizeof(REAL) == sizeof(double))
-        return NARROW((slope - p->level) * p->factor - NAME(centred)(x, p) * p->tilt);
-    return NARROW(slope * p->factor + (p->offset - WIDE(x) * p->tilt));
+        return DOWNCAST((slope - p->level) * p->factor - NAME(centred)(x, p) * p->tilt);
+    return DOWNCAST(slope * p->factor + (p->offset - UPCAST(x) * p->tilt));
 }
 
 INLINE VEC NAME(result_at)(ptrdiff_t j, ptrdiff_t cell, int same, int kind, const ITEM *x,
@@ -258,7 +263,7 @@ INLINE void NAME(write_row)(Block b, int same, int kind, const ITEM *x, const IT
                 FETCH(dy + j + far);
             for (int i = 0; i * LANES < line; i++)
                 parts[i] = TO(AT(j + i * LANES));
-            stream(out + j, parts);
+            bn_stream_line(out + j, parts);
         }
         for (; !c->streaming && j + LANES <= cols; j += LANES)
             NAME(store_first)(out + j, AT(j), LANES);
@@ -269,7 +274,8 @@ INLINE void NAME(write_row)(Block b, int same, int kind, const ITEM *x, const IT
         ptrdiff_t at = j + LANES <= cols ? j : cols - LANES, end = at + LANES;
         end = j < head && head < end ? head : end;
         STORED v = TO(AT(at));
-        copy(out + j, (const char *)&v + (j - at) * sizeof(ITEM), (end - j) * sizeof(ITEM));
+        bn_copy_line(out + j, (const ITEM *)&v + (j - at),
+                     (size_t)(end - j) * sizeof(ITEM));
         j = end;
     }
 }
@@ -302,8 +308,7 @@ static void NAME(write_narrow)(Block b, int kind, const ITEM *x, const ITEM *dy,
 }
 
 /* Write y or, given dy, dx. */
-static void NAME(write)(Block b, const void *x, const void *dy, void *out,
-                        const Cells *c) {
+static void NAME(write)(Block b, const void *x, const void *dy, void *out, const Cells *c) {
     int kind = (dy ? GRADIENT : 0) | (c->relu ? RELU : 0);
     if (dy && c->training)
         kind |= TRAINING;
@@ -328,7 +333,7 @@ static void NAME(write)(Block b, const void *x, const void *dy, void *out,
     }
 }
 
-static const Loops NAME(loops) = {sizeof(ITEM), sizeof(REAL), NAME(widen), NAME(narrow),
+static const Loops NAME(loops) = {sizeof(ITEM), sizeof(REAL), NAME(upcast), NAME(downcast),
                                   NAME(fill),   NAME(sums),   NAME(write)};
 
 #undef SUM

@@ -15,7 +15,7 @@ typedef int64_t i64 VECTOR(int64_t);
 
 /* float32 to float64 and back. Of the builtin gcc makes twice the instructions. */
 
-INLINE f64 widen(f32 values) {
+INLINE f64 upcast(f32 values) {
 #ifdef __AVX512F__
     return (f64)_mm512_cvtps_pd((__m256)values);
 #else
@@ -23,7 +23,7 @@ INLINE f64 widen(f32 values) {
 #endif
 }
 
-INLINE f32 narrow(f64 values) {
+INLINE f32 downcast(f64 values) {
 #ifdef __AVX512F__
     return (f32)_mm512_cvtpd_ps((__m512d)values);
 #else
@@ -33,7 +33,7 @@ INLINE f32 narrow(f64 values) {
 
 /* float16 and bfloat16 to float32 and, rounded to nearest even, back. */
 
-INLINE u32 choose(i32 which, u32 yes, u32 no) {
+INLINE u32 bn_select(i32 which, u32 yes, u32 no) {
     return (yes & (u32)which) | (no & ~(u32)which);
 }
 
@@ -45,7 +45,7 @@ INLINE u16 to_bfloat16(f32 values) {
     u32 bits = (u32)values;
     u32 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     u32 quiet = (bits >> 16) | 0x40;
-    return __builtin_convertvector(choose(values == values, rounded, quiet), u16);
+    return __builtin_convertvector(bn_select(values == values, rounded, quiet), u16);
 }
 
 INLINE f32 from_float16(u16 bits) {
@@ -54,7 +54,7 @@ INLINE f32 from_float16(u16 bits) {
     /* The product moves the exponent, and normalises what is subnormal. */
     u32 finite = (u32)((f32)magnitude * 0x1p112f);
     u32 special = magnitude | 0x7f800000;
-    u32 result = choose((i32)(magnitude >= 0x0f800000), special, finite);
+    u32 result = bn_select((i32)(magnitude >= 0x0f800000), special, finite);
     return (f32)(result | (wide & 0x8000) << 16);
 }
 
@@ -63,14 +63,14 @@ INLINE u16 to_float16(f32 values) {
     u32 normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
     /* The last place of 0.5 in float32 is that of float16's subnormals. */
     u32 tiny = (u32)((f32)magnitude + 0.5f) - 0x3f000000;
-    u32 huge = choose((i32)(magnitude > 0x7f800000), zero + 0x7e00, zero + 0x7c00);
-    u32 result = choose((i32)(magnitude < 0x38800000), tiny, normal);
-    result = choose((i32)(magnitude >= 0x47800000), huge, result);
+    u32 huge = bn_select((i32)(magnitude > 0x7f800000), zero + 0x7e00, zero + 0x7c00);
+    u32 result = bn_select((i32)(magnitude < 0x38800000), tiny, normal);
+    result = bn_select((i32)(magnitude >= 0x47800000), huge, result);
     return __builtin_convertvector(result | (bits >> 16 & 0x8000), u16);
 }
 
 /* Copy at most a line, without a call. */
-INLINE void copy(void *to, const void *from, size_t bytes) {
+INLINE void bn_copy_line(void *to, const void *from, size_t bytes) {
     char *target = to;
     const char *source = from;
 #define PART(size) \
@@ -83,7 +83,7 @@ INLINE void copy(void *to, const void *from, size_t bytes) {
 }
 
 /* Write a line past the cache, to an address of one. In parts it takes thrice as long. */
-INLINE void stream(void *to, const void *from) {
+INLINE void bn_stream_line(void *to, const void *from) {
 #if defined(__AVX__)
     __m256i low, high;
     memcpy(&low, from, sizeof low);
@@ -105,7 +105,7 @@ INLINE void stream(void *to, const void *from) {
 }
 
 /* Let a thread's streamed values be seen by the others. */
-INLINE void end_of_stream(void) {
+INLINE void bn_fence_streams(void) {
 #ifdef __SSE2__
     _mm_sfence();
 #endif
@@ -113,7 +113,7 @@ INLINE void end_of_stream(void) {
 
 /* Of 8 columns. */
 typedef struct {
-    f64 s, q;
+    f64 total, product;
 } Sums;
 
 /* From n on, a mask of the last n of 8 values; from 2 LANES - n on, of the first n. */
@@ -122,20 +122,20 @@ static const int64_t EDGE[3 * LANES] = {[LANES] = -1, -1, -1, -1, -1, -1, -1, -1
 #define FIRST(n) (EDGE + 2 * LANES - (n))
 
 /* Add sums of 8 columns, where the mask is set. */
-INLINE void add(Sums sums, const int64_t *set, double *s, double *q) {
+INLINE void bn_add_sums(Sums sums, const int64_t *set, double *total, double *product) {
     f64 old;
     i64 mask;
     if (set != LAST(LANES)) {
         memcpy(&mask, set, sizeof mask);
-        sums.s = (f64)((i64)sums.s & mask);
-        sums.q = (f64)((i64)sums.q & mask);
+        sums.total = (f64)((i64)sums.total & mask);
+        sums.product = (f64)((i64)sums.product & mask);
     }
-    memcpy(&old, s, sizeof old);
-    sums.s += old;
-    memcpy(s, &sums.s, sizeof old);
-    memcpy(&old, q, sizeof old);
-    sums.q += old;
-    memcpy(q, &sums.q, sizeof old);
+    memcpy(&old, total, sizeof old);
+    sums.total += old;
+    memcpy(total, &sums.total, sizeof old);
+    memcpy(&old, product, sizeof old);
+    sums.product += old;
+    memcpy(product, &sums.product, sizeof old);
 }
 
 /* Ask for values to be brought as far as the second cache. */

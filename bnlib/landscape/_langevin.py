@@ -1,11 +1,10 @@
 """Langevin dynamics: descent with Gaussian noise, at a temperature."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bnlib import _arrays, _checks
-from bnlib.landscape._checks import numpy_array
 
 
 class Walk(NamedTuple):
@@ -45,7 +44,17 @@ class Occupancy(NamedTuple):
     standard_error: float
 
 
-def langevin(problem, start, *, temperature, step, steps, rng, adjust=True, every=1):
+def langevin(
+    problem: Any,
+    start: np.ndarray,
+    *,
+    temperature: float | np.ndarray,
+    step: float,
+    steps: int,
+    rng: np.random.Generator,
+    adjust: bool = True,
+    every: int = 1,
+) -> Walk:
     r"""Follow dX = -grad U dt + sqrt(2 T) dB with many independent chains.
 
     A proposal is one Euler step, X - step grad U + sqrt(2 step T) times normal
@@ -163,13 +172,13 @@ def _checked(problem, start, temperature, rng):
             )
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng is {rng!r}: give a numpy.random.Generator")
-    here = np.array(numpy_array("start", start), dtype=np.float64)
+    _checks.check_numpy(start=start)
+    here = start.astype(np.float64)
     if here.ndim != 2 or here.size == 0:
         raise ValueError(
             f"start has shape {here.shape}: give (chains, d), at least one of each"
         )
-    if not np.isfinite(here).all():
-        raise ValueError("start has a number that is not finite")
+    _checks.check_finite("start", here)
     for name, shape in (("value", here.shape[:1]), ("gradient", here.shape)):
         with _arrays.silently():
             found = np.asarray(getattr(problem, name)(here))
@@ -195,7 +204,7 @@ def _checked(problem, start, temperature, rng):
     return here, np.broadcast_to(temperatures, len(here))
 
 
-def occupancy(visits):
+def occupancy(visits: np.ndarray) -> Occupancy:
     """Return the share of time that chains spend in a region.
 
     Parameters

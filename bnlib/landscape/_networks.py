@@ -1,16 +1,17 @@
 """Bias-free ReLU networks under the exponential loss."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import array_api_compat as compat
 import numpy as np
 
-from bnlib import _arrays
-from bnlib.implicit_bias import max_l1_margin
-from bnlib.landscape._checks import numpy_array
+from bnlib import _arrays, _checks, _relu_networks
+from bnlib._arrays import Array
+from bnlib.implicit_bias import max_l1_margin, signed_rows
 
 
-def margins(weights, X, y):
+def margins(weights: Sequence[Array], X: Array, y: Array) -> Array:
     r"""Return y_n f(x_n) of a bias-free ReLU network with a linear last layer.
 
     :math:`f(x)=W_K\,\mathrm{relu}(W_{K-1}\cdots\mathrm{relu}(W_1x))`: a positive
@@ -44,16 +45,14 @@ def margins(weights, X, y):
     ----------
     Chapter 13, "No minimum".
     """
-    xp = _check_network(weights, X, y)
-    hidden = X
-    with _arrays.silently():
-        for layer in weights[:-1]:
-            hidden = hidden @ layer.T
-            hidden = xp.where(hidden > 0, hidden, xp.zeros_like(hidden))
-        return y * (hidden @ weights[-1].T)[:, 0]
+    _check_library(weights, X=X, y=y)
+    _check_data(X, y)
+    _relu_networks.check_network(weights, X)
+    outputs, _ = _relu_networks.forward(weights, X)
+    return y * outputs
 
 
-def exponential_loss(weights, X, y):
+def exponential_loss(weights: Sequence[Array], X: Array, y: Array) -> Array:
     """Return the sum over the examples of exp(-margin), as an array of one number.
 
     Parameters
@@ -86,7 +85,7 @@ def exponential_loss(weights, X, y):
         return compat.array_namespace(found).exp(-found).sum()
 
 
-def radial_slope(weights, X, y):
+def radial_slope(weights: Sequence[Array], X: Array, y: Array) -> float:
     r"""Return the slope of the exponential loss along each of its layers.
 
     That is :math:`\langle W_k,\partial L/\partial W_k\rangle
@@ -121,11 +120,7 @@ def radial_slope(weights, X, y):
     """
     found = margins(weights, X, y)
     _check_two_classes(y)
-    for number, layer in enumerate(weights, 1):
-        if not bool((layer != 0).any()):
-            raise ValueError(
-                f"layer {number} is zero: then f is zero, and separates nothing"
-            )
+    _relu_networks.check_nonzero(weights)
     # NaN compares as False, and separates nothing.
     wrong = len(found) - int((found > 0).sum())
     if wrong:
@@ -138,7 +133,7 @@ def radial_slope(weights, X, y):
     return float(-(found * xp.exp(-found)).sum())
 
 
-def exponential_hessian(w, X, y):
+def exponential_hessian(w: Array, X: Array, y: Array) -> Array:
     r"""Return the Hessian of the exponential loss of a linear classifier.
 
     It is :math:`\sum_ne^{-y_nw^\top x_n}x_nx_n^\top`: each example has its own weight.
@@ -178,7 +173,7 @@ def exponential_hessian(w, X, y):
     return X.T @ (weight[:, None] * X)
 
 
-def separating_direction(X, y):
+def separating_direction(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return a direction that separates the data through the origin.
 
     Of all weights whose absolute values have one sum, those with the largest least
@@ -211,10 +206,11 @@ def separating_direction(X, y):
     ----------
     Boyd and Vandenberghe 2004, section 8.6; chapter 13, "No minimum".
     """
-    _check_data(numpy_array("X", X), numpy_array("y", y))
+    _checks.check_numpy(X=X, y=y)
+    _check_data(X, y)
     _check_two_classes(y)
     try:
-        w = max_l1_margin(y[:, None] * X).direction
+        w = max_l1_margin(signed_rows(X, y)).direction
     except ValueError:
         raise ValueError(
             f"no direction separates the {len(y)} examples through the origin, as far "
@@ -223,7 +219,7 @@ def separating_direction(X, y):
     return w / np.linalg.norm(w)
 
 
-def rescaling_directions(weights):
+def rescaling_directions(weights: Sequence[np.ndarray]) -> np.ndarray:
     """Return, for every hidden unit, the direction that rescales it.
 
     A unit's incoming weights times s and its outgoing ones over s leave a bias-free
@@ -256,8 +252,9 @@ def rescaling_directions(weights):
     ----------
     Chapter 13, claim land-rescaling.
     """
-    for name, layer in _check_layers(weights).items():
-        numpy_array(name, layer)
+    _check_library(weights)
+    _checks.check_numpy(**_named(weights))
+    _relu_networks.check_layers(weights)
     if len(weights) < 2:
         raise ValueError("there is one layer: give two or more, with hidden units")
     rows = []
@@ -275,41 +272,15 @@ def rescaling_directions(weights):
     return np.array(rows)
 
 
-def _check_layers(weights):
-    """Raise unless the layers are matrices of one library that fit each other."""
-    if not isinstance(weights, (list, tuple)) or len(weights) == 0:
+def _check_library(weights, **others):
+    """Raise unless the layers and the others are floating arrays of one library."""
+    if not isinstance(weights, list | tuple) or not weights:
         raise TypeError(f"weights is {type(weights).__name__}: give a list of layers")
-    named = {f"layer {number}": layer for number, layer in enumerate(weights, 1)}
-    _arrays.check_arrays(**named)
-    for name, layer in named.items():
-        if layer.ndim != 2 or 0 in layer.shape:
-            raise ValueError(
-                f"{name} has shape {tuple(layer.shape)}: give (units, inputs)"
-            )
-        if not bool((abs(layer) < np.inf).all()):
-            raise ValueError(f"{name} has a weight that is not finite")
-    for number, (below, above) in enumerate(pairwise(weights), 1):
-        if above.shape[1] != below.shape[0]:
-            raise ValueError(
-                f"layer {number + 1} takes {above.shape[1]} inputs, layer {number} has "
-                f"{below.shape[0]} units"
-            )
-    return named
+    _arrays.check_arrays(**_named(weights), **others)
 
 
-def _check_network(weights, X, y):
-    named = _check_layers(weights)
-    xp = _arrays.namespace(X=X, y=y, **named)
-    _check_data(X, y)
-    if weights[-1].shape[0] != 1:
-        raise ValueError(
-            f"the last layer has {weights[-1].shape[0]} rows: give one, f is a number"
-        )
-    if weights[0].shape[1] != X.shape[1]:
-        raise ValueError(
-            f"layer 1 takes {weights[0].shape[1]} inputs, X has {X.shape[1]} features"
-        )
-    return xp
+def _named(weights):
+    return {f"weights[{k}]": layer for k, layer in enumerate(weights)}
 
 
 def _check_data(X, y):
@@ -317,8 +288,7 @@ def _check_data(X, y):
         raise ValueError(f"X has shape {tuple(X.shape)}: give (N, d)")
     if tuple(y.shape) != (len(X),):
         raise ValueError(f"y has shape {tuple(y.shape)} for {len(X)} rows of X")
-    if not bool((abs(X) < np.inf).all()):
-        raise ValueError("X has a number that is not finite")
+    _checks.check_finite("X", X)
     if not bool(((y == 1) | (y == -1)).all()):
         raise ValueError("y has labels other than 1 and -1")
 

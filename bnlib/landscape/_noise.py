@@ -1,12 +1,20 @@
 """The gradient noise of a network: one gradient for every example."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from torch import nn
 
-from bnlib.landscape._checks import numpy_array
+from bnlib import _checks, _modules
 
 
-def example_gradients(network, loss, x, y):
+def example_gradients(
+    network: nn.Module,
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    x: torch.Tensor,
+    y: torch.Tensor,
+) -> np.ndarray:
     """Return the gradient of each example's own loss.
 
     Parameters
@@ -45,17 +53,14 @@ def example_gradients(network, loss, x, y):
     ----------
     Chapter 13, "The noise of SGD".
     """
-    if not isinstance(network, torch.nn.Module):
-        raise TypeError(f"network is {network!r}: give a torch.nn.Module")
+    _modules.check_module("network", network)
     for name, tensor in (("x", x), ("y", y)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} is a {type(tensor).__name__}: give a Tensor")
     if len(x) == 0 or len(x) != len(y):
         raise ValueError(f"x has {len(x)} rows and y {len(y)}: give as many, not 0")
-    for name, module in network.named_modules():
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and (
-            module.training or module.running_mean is None
-        ):
+    for name, layer in _modules.batch_norm_layers(network).items():
+        if layer.training or layer.running_mean is None:
             raise ValueError(
                 f"layer {name!r} normalises by its batch: put the network in eval mode"
             )
@@ -77,7 +82,7 @@ def example_gradients(network, loss, x, y):
     return torch.cat(columns, dim=1).double().cpu().numpy()
 
 
-def participation(covariance):
+def participation(covariance: np.ndarray) -> float:
     r"""Return how many directions a covariance fills.
 
     That is :math:`(\mathrm{tr}\,C)^2/\mathrm{tr}\,C^2`: p for p equal eigenvalues, 1
@@ -106,7 +111,8 @@ def participation(covariance):
     ----------
     Chapter 13, "The noise of SGD".
     """
-    C = np.asarray(numpy_array("covariance", covariance), dtype=np.float64)
+    _checks.check_numpy(covariance=covariance)
+    C = covariance.astype(np.float64)
     if C.ndim != 2 or C.shape[0] != C.shape[1]:
         raise ValueError(f"covariance has shape {C.shape}: give a square matrix")
     if not (np.isfinite(C).all() and np.trace(C) > 0):

@@ -4,6 +4,8 @@ import base64
 import html
 import io
 import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from bnlib import _checks
 from bnlib._extras import extra
@@ -96,7 +98,14 @@ class Player:
     Chapter 13, "What noise prefers".
     """
 
-    def __init__(self, frames, captions, size, alt, seconds=0.3):
+    def __init__(
+        self,
+        frames: Sequence[bytes],
+        captions: Sequence[str],
+        size: tuple[int, int],
+        alt: str,
+        seconds: float = 0.3,
+    ):
         if len(frames) < 2 or len(frames) != len(captions):
             raise ValueError(
                 f"there are {len(frames)} frames and {len(captions)} captions: give as "
@@ -128,7 +137,14 @@ class Player:
         )
 
 
-def film(fig, draw, captions, alt, *, seconds=0.3):
+def film(
+    fig: Any,
+    draw: Callable[[int], Any],
+    captions: Sequence[str],
+    alt: str,
+    *,
+    seconds: float = 0.3,
+) -> Player:
     """Draw the frames of a film on one figure, and close it.
 
     Parameters

@@ -73,11 +73,11 @@ class Wells:
         _checks.check_number("lift", self.lift, 0, self.barrier)
 
     @property
-    def dim(self):
+    def dim(self) -> int:
         """The number of coordinates, 1 + k."""
         return 1 + self.k
 
-    def value(self, points):
+    def value(self, points: np.ndarray) -> np.ndarray:
         """Return U of each point: shape (..., 1 + k) to (...)."""
         x, y = self._split(points)
         if self.kind == "flat":
@@ -86,7 +86,7 @@ class Wells:
             across = self._pull(x) * y**2 / 2 + y**4 / 4
         return self._along(x[..., 0]) + across.sum(axis=-1)
 
-    def gradient(self, points):
+    def gradient(self, points: np.ndarray) -> np.ndarray:
         """Return the gradient of U at each point, in the points' shape."""
         x, y = self._split(points)
         if self.kind == "flat":
@@ -100,7 +100,7 @@ class Wells:
         along += pull_slope * shape.sum(axis=-1, keepdims=True)
         return np.concatenate([along, slope], axis=-1)
 
-    def log_masses(self, temperature):
+    def log_masses(self, temperature: float) -> tuple[float, float]:
         r"""Return the logarithms of the two masses, at x < 0 and at x > 0.
 
         A mass is the integral of exp(-U / T). That over each y is a Bessel function
@@ -118,7 +118,7 @@ class Wells:
         _checks.check_positive("temperature", temperature)
         return self._log_mass(temperature, -1), self._log_mass(temperature, 1)
 
-    def log_ratio(self, temperature):
+    def log_ratio(self, temperature: float) -> float:
         """Return log(degenerate mass / sharp mass).
 
         Parameters
@@ -132,7 +132,7 @@ class Wells:
         left, right = self.log_masses(temperature)
         return left - right
 
-    def occupancy(self, temperature):
+    def occupancy(self, temperature: float) -> float:
         """Return the share of the mass at x < 0, the degenerate minimum's.
 
         Parameters

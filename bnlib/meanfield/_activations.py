@@ -1,10 +1,15 @@
 """Activations by name or as a callable: their values and slopes, checked."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch.nn import functional
 
 from bnlib import _checks
+
+#: A name, or a function of a tensor that acts on each of its values.
+Activation = str | Callable[[torch.Tensor], torch.Tensor]
 
 NAMED = {
     "identity": lambda x: x,

@@ -6,9 +6,10 @@ import numpy as np
 
 from bnlib import _checks
 from bnlib.meanfield import _activations, _sphere
+from bnlib.meanfield._activations import Activation
 
 
-def growth_factor(activation, batch_size=None):
+def growth_factor(activation: Activation, batch_size: int | None = None) -> float:
     """Growth of the squared gradient norm a layer, in wide networks.
 
     With batches of B the normalised values of a unit are uniform on a sphere, and
@@ -86,7 +87,7 @@ class FixedPoint(NamedTuple):
     c: float
 
 
-def fixed_point(activation, batch_size=None):
+def fixed_point(activation: Activation, batch_size: int | None = None) -> FixedPoint:
     """Second moments of the activation where they no longer change with depth.
 
     Parameters
@@ -118,7 +119,9 @@ def fixed_point(activation, batch_size=None):
     return FixedPoint(float(rule.variance + squared_mean), float(shared + squared_mean))
 
 
-def degree_shares(activation, batch_size=None, degrees=8):
+def degree_shares(
+    activation: Activation, batch_size: int | None = None, degrees: int = 8
+) -> np.ndarray:
     """Shares of an activation's variation by the degree of its polynomials.
 
     The growth factor is the mean of k + k^2 / (B - 3) under the shares of the
@@ -157,7 +160,13 @@ def degree_shares(activation, batch_size=None, degrees=8):
     return found[:degrees]
 
 
-def residual_growth(activation, batch_size=None, *, depth, variance=1.0):
+def residual_growth(
+    activation: Activation,
+    batch_size: int | None = None,
+    *,
+    depth: int,
+    variance: float = 1.0,
+) -> float:
     """Growth of the squared gradient norm through a stack of residual layers.
 
     A layer adds W activation(batch norm(h)) to h, where W has independent entries

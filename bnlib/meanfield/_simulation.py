@@ -1,5 +1,6 @@
 """How fast gradients grow with depth, measured in random networks."""
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from bnlib import _checks
 from bnlib.functional import batch_norm
 from bnlib.meanfield import _activations
+from bnlib.meanfield._activations import Activation
 
 
 class Growth(NamedTuple):
@@ -25,8 +27,13 @@ class Growth(NamedTuple):
 
 
 def simulate_growth(
-    activation, batch_size=128, width=512, depth=50, seed=0, device=None
-):
+    activation: Activation,
+    batch_size: int = 128,
+    width: int = 512,
+    depth: int = 50,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+) -> Growth:
     """Measure the growth of gradients in one random network.
 
     The input is the activation of Gaussian numbers, normalised, so that already
@@ -94,7 +101,11 @@ def simulate_growth(
     return Growth(logs - logs[-1], float(growth.mean()), spread)
 
 
-def gradient_norms(layers, x, upstream):
+def gradient_norms(
+    layers: Sequence[Callable[[torch.Tensor], torch.Tensor]],
+    x: torch.Tensor,
+    upstream: torch.Tensor,
+) -> np.ndarray:
     """Send a batch up through layers and a gradient down; measure it on its way.
 
     The gradient is rescaled at each layer, so that no depth makes it overflow.

@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnlib import _arrays
+from bnlib import _arrays, _quadrature
 from bnlib.meanfield._activations import check_elementwise, values_and_slopes
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 # Beyond 38 standard deviations the density is below the smallest float.
 _FARTHEST = 38.0
-_MOST_PANELS = 20_000
 _HIGHEST_DEGREE = 2048
+_TOO_FAST = (
+    "the activation varies too fast to be integrated, or autograd does not give its "
+    "derivative: give one that is smooth but for a few kinks"
+)
 
 
 class Sampled(NamedTuple):
@@ -46,32 +48,18 @@ def sample(function, batch_size, finest=np.inf):
     integral changes by it.
     """
     edges = _edges(batch_size, finest)
-    shortest = 1e-13 * _spread(batch_size)
     check_elementwise(function, _value(edges, batch_size))
-    pending, done = np.stack([edges[:-1], edges[1:]]), []
-    scale = 0.0
-    while pending.size:
-        middle = pending.mean(axis=0)
-        halves = np.stack([[pending[0], middle], [middle, pending[1]]], axis=-1)
-        whole = _integrals(function, batch_size, pending)
-        parts = _integrals(function, batch_size, halves.reshape(2, -1))
-        parts = parts.reshape(len(parts), -1, 2)
-        scale = np.maximum(scale, np.abs(whole).sum(axis=1, keepdims=True))
-        bad = (np.abs(whole - parts.sum(axis=2)) > 1e-14 * scale).any(axis=0)
+    panels = _quadrature.refined(
+        edges,
+        lambda panels: _integrals(function, batch_size, panels),
+        shortest=1e-13 * _spread(batch_size),
+        refusal=_TOO_FAST,
         # A kink beyond the last node of a panel shows at its ends alone.
-        missed = _missed(function, batch_size, halves.reshape(2, -1))
-        missed *= _spread(batch_size)
-        bad |= missed.reshape(-1, 2).max(axis=1) > 1e-13 * scale[0]
-        bad &= np.ptp(pending, axis=0) > shortest
-        done.append(halves[:, ~bad].reshape(2, -1))
-        pending = halves[:, bad].reshape(2, -1)
-        if pending.shape[1] + sum(part.shape[1] for part in done) > _MOST_PANELS:
-            raise ValueError(
-                "the activation varies too fast to be integrated, or autograd does not "
-                "give its derivative: give one that is smooth but for a few kinks"
-            )
-    panels = np.concatenate(done, axis=1)
-    return _sampled(function, batch_size, panels[:, np.argsort(panels[0])])
+        missed=lambda panels: (
+            _missed(function, batch_size, panels) * _spread(batch_size)
+        ),
+    )
+    return _sampled(function, batch_size, panels)
 
 
 def _sampled(function, batch_size, panels):
@@ -106,9 +94,9 @@ def _check_mass(batch_size, panels, mass):
 def _missed(function, batch_size, panels):
     """What the values gain on a panel beyond the integral of the slopes, by density."""
     values, _ = values_and_slopes(function, _value(panels, batch_size))
-    a, half = _nodes(panels), np.diff(panels, axis=0)[0] / 2
+    a, weights = _quadrature.points(panels)
     _, slopes = values_and_slopes(function, _value(a, batch_size))
-    gained = half * ((slopes * _speed(a, batch_size)) @ _WEIGHTS)
+    gained = (slopes * _speed(a, batch_size) * weights).sum(axis=1)
     missed = np.abs(values[1] - values[0] - gained)
     return missed * _density(panels, batch_size).max(axis=0)
 
@@ -158,16 +146,10 @@ def _density(a, batch_size):
     return np.exp((batch_size - 3) / 2 * np.log1p(-square))
 
 
-def _nodes(panels):
-    left, right = panels[..., None]
-    return (left + right) / 2 + (right - left) / 2 * _NODES
-
-
 def _on_panels(function, batch_size, panels):
-    a = _nodes(panels)
-    half = np.diff(panels, axis=0).T / 2
+    a, weights = _quadrature.points(panels)
     y = _value(a, batch_size)
-    return y, half * _WEIGHTS * _density(a, batch_size), *values_and_slopes(function, y)
+    return y, weights * _density(a, batch_size), *values_and_slopes(function, y)
 
 
 def _integrals(function, batch_size, panels):

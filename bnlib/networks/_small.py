@@ -1,5 +1,8 @@
 """The small networks that chapters and experiments train."""
 
+import functools
+import math
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -9,18 +12,37 @@ from bnlib import _checks
 from bnlib.nn import BatchNorm1d
 
 
-def mlp(widths, *, batch_norm, generator, dtype=torch.float32):
-    """Build a ReLU network with He's initial weights and zero biases.
+def mlp(
+    widths: Sequence[int],
+    *,
+    batch_norm: bool | Callable[[int], nn.Module] | None = False,
+    generator: torch.Generator,
+    activation: Callable[[], nn.Module] = nn.ReLU,
+    scale: Callable[[int], float] | None = None,
+    dropout: float = 0.0,
+    dtype: torch.dtype = torch.float32,
+) -> nn.Sequential:
+    """Build a network of linear layers with Gaussian weights and zero biases.
 
     Parameters
     ----------
     widths : sequence of int
         Inputs, hidden units layer by layer, outputs; at least two numbers.
-    batch_norm : bool
-        Put a `bnlib.nn.BatchNorm1d` between each hidden layer and its ReLU.
+    batch_norm : bool or callable
+        True puts a `bnlib.nn.BatchNorm1d` between each hidden layer and its
+        activation; a callable makes the layer there, from the number of units. None
+        is False.
     generator : torch.Generator
         Draws the weights; they are the same with and without batch norm.
+    activation : callable
+        Makes the layer after each hidden one.
+    scale : callable, optional
+        Gives the standard deviation of a layer's weights from its number of inputs.
+        Without it they are He's: sqrt(2 / inputs).
+    dropout : float in [0, 1]
+        If not 0, dropout with this probability follows each activation.
     dtype : torch.dtype
+        Of the parameters.
 
     Returns
     -------
@@ -29,7 +51,8 @@ def mlp(widths, *, batch_norm, generator, dtype=torch.float32):
     Raises
     ------
     TypeError, ValueError
-        If widths are not at least two integers of at least 1.
+        If widths are not at least two integers of at least 1, or dropout is not in
+        [0, 1].
 
     Examples
     --------
@@ -46,18 +69,33 @@ def mlp(widths, *, batch_norm, generator, dtype=torch.float32):
         raise ValueError(f"widths is {widths!r}: give inputs and outputs at least")
     for width in widths:
         _checks.check_integer("a width", width, 1)
+    _checks.check_number("dropout", dropout, 0, 1)
+    norm = functools.partial(BatchNorm1d, dtype=dtype) if batch_norm is True else None
+    norm = batch_norm if callable(batch_norm) else norm
     layers = []
     for inputs, outputs in pairwise(widths):
+        if layers:
+            layers += ([norm(inputs)] if norm else []) + [activation()]
+            layers += [nn.Dropout(dropout)] if dropout else []
         # torch's own initial weights would advance its global generator.
         linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=dtype)
-        nn.init.kaiming_normal_(linear.weight, nonlinearity="relu", generator=generator)
+        deviation = math.sqrt(2) / math.sqrt(inputs) if scale is None else scale(inputs)
+        nn.init.normal_(linear.weight, std=deviation, generator=generator)
         nn.init.zeros_(linear.bias)
-        norm = [BatchNorm1d(outputs, dtype=dtype)] if batch_norm else []
-        layers += [linear, *norm, nn.ReLU()]
-    return nn.Sequential(*layers[: -2 if batch_norm else -1])
+        layers.append(linear)
+    return nn.Sequential(*layers)
 
 
-def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, generator):
+def train_classifier(
+    network: nn.Module,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    learning_rate: float,
+    epochs: int,
+    batch_size: int,
+    generator: torch.Generator,
+) -> bool:
     """Minimise the cross entropy by plain minibatch SGD, in place.
 
     Each epoch passes over the rows in a new order; an incomplete last minibatch
@@ -121,7 +159,7 @@ def train_classifier(network, x, y, *, learning_rate, epochs, batch_size, genera
 
 
 @torch.no_grad()
-def accuracy(network, x, y):
+def accuracy(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
     """Return the share of rows that the network, in eval mode, labels right.
 
     Every layer is in its mode of before when this returns, or raises.

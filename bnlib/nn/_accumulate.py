@@ -1,11 +1,12 @@
 """Exact gradients of a large batch, from micro-batches that fit into memory."""
 
 import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from bnlib import _arrays, _batches, _checks
+from bnlib import _arrays, _batches, _checks, _modules
 from bnlib.nn._layers import recomputes
 from bnlib.nn._sync import is_shared
 from bnlib.statistics import (
@@ -17,7 +18,9 @@ from bnlib.statistics import (
 from bnlib.transform import batch_norm_inference
 
 
-def accumulate(model, loss, batches):
+def accumulate(
+    model: torch.nn.Module, loss: Callable[..., torch.Tensor], batches: Sequence[Any]
+) -> torch.Tensor:
     r"""Accumulate the gradients of one large batch, exactly, by its micro-batches.
 
     With batch normalization the plain way, a backward pass for each micro-batch, is
@@ -77,16 +80,15 @@ def accumulate(model, loss, batches):
     ----------
     Chapter 14, "Practice".
     """
-    if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"model is a {type(model).__name__}: give a torch Module")
+    _modules.check_module("model", model)
     if not isinstance(batches, list | tuple):
         raise TypeError(f"batches is a {type(batches).__name__}: give a list or tuple")
     if not batches:
         raise ValueError("batches is empty: give at least one micro-batch")
     layers = {
-        layer: _Borrowed(layer, name or type(layer).__name__)
-        for name, layer in model.named_modules()
-        if isinstance(layer, _BatchNorm) and _uses_batch(layer)
+        layer: _Borrowed(layer, name)
+        for name, layer in _modules.batch_norm_layers(model).items()
+        if _uses_batch(layer)
     }
     for layer, borrowed in layers.items():
         _check_layer(layer, borrowed.name)

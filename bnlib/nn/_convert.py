@@ -2,6 +2,7 @@
 
 import torch
 
+from bnlib import _modules
 from bnlib.nn._layers import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from bnlib.nn._sync import SyncBatchNorm
 
@@ -14,7 +15,7 @@ _OURS = {
 _KINDS = {"bnlib": _OURS, "torch": {ours: theirs for theirs, ours in _OURS.items()}}
 
 
-def convert(model, to="bnlib"):
+def convert(model: torch.nn.Module, to: str = "bnlib") -> torch.nn.Module:
     """Make every BatchNorm layer of a model bnlib's, or torch's again.
 
     The layers change their class and nothing else: they stay the same objects,
@@ -55,19 +56,18 @@ def convert(model, to="bnlib"):
     ----------
     Chapter 14, "Practice".
     """
-    if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"model is a {type(model).__name__}: give a torch Module")
+    _modules.check_module("model", model)
     if to not in _KINDS:
         raise ValueError(f"to is {to!r}: give 'bnlib' or 'torch'")
-    layers = [
-        (name or type(module).__name__, module)
-        for name, module in model.named_modules()
-        if type(module) in _KINDS[to]
-    ]
+    layers = {
+        name: layer
+        for name, layer in _modules.batch_norm_layers(model).items()
+        if type(layer) in _KINDS[to]
+    }
     if to == "torch":
-        for name, layer in layers:
+        for name, layer in layers.items():
             _check_torch_can(name, layer)
-    for _, layer in layers:
+    for layer in layers.values():
         layer.__class__ = _KINDS[to][type(layer)]
     return model
 

@@ -1,11 +1,16 @@
 """Freezing BatchNorm layers: their statistics, their parameters, or both."""
 
+from typing import TypeVar
+
 import torch
 
+from bnlib import _modules
 from bnlib.nn._layers import Layer
 
+Model = TypeVar("Model", bound=torch.nn.Module)
 
-def freeze(model, statistics=True, affine=True):
+
+def freeze(model: Model, statistics: bool = True, affine: bool = True) -> Model:
     """Freeze the BatchNorm layers of a model, or thaw them.
 
     ==========  =======  ==================  =====================================
@@ -59,19 +64,18 @@ def freeze(model, statistics=True, affine=True):
     ----------
     Chapter 14, "Practice".
     """
-    if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"model is a {type(model).__name__}: give a torch Module")
+    _modules.check_module("model", model)
     for name, flag in (("statistics", statistics), ("affine", affine)):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} is {flag!r}: give True or False")
     layers = _layers(model)
-    for name, layer in layers:
+    for name, layer in layers.items():
         if statistics and (layer.running_mean is None or layer.running_var is None):
             raise ValueError(
                 f"layer {name!r} has no running statistics to freeze: make it with "
                 "track_running_stats=True, or freeze with statistics=False"
             )
-    for _, layer in layers:
+    for layer in layers.values():
         layer.frozen_statistics = statistics
         for parameter in layer.parameters():
             parameter.requires_grad_(not affine)
@@ -81,15 +85,11 @@ def freeze(model, statistics=True, affine=True):
 
 
 def _layers(model):
-    """Return the names and BatchNorm layers; raise if there is none of bnlib's."""
-    layers = [
-        (name or type(module).__name__, module)
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
-    ]
+    """Return the BatchNorm layers by their names; raise if there is none of bnlib's."""
+    layers = _modules.batch_norm_layers(model)
     if not layers:
         raise ValueError(f"model, a {type(model).__name__}, has no BatchNorm layer")
-    for name, layer in layers:
+    for name, layer in layers.items():
         if not isinstance(layer, Layer):
             raise ValueError(
                 f"layer {name!r} is torch's {type(layer).__name__}, which train() "

@@ -3,11 +3,12 @@
 import torch
 
 from bnlib import _checks
+from bnlib._torch_internals import BatchNormBase, is_in_backward_pass
 from bnlib.functional import batch_norm
 from bnlib.statistics import averaging_share
 
 
-class Layer(torch.nn.modules.batchnorm._BatchNorm):
+class Layer(BatchNormBase):
     """What the layers share: checks, the states, and the running statistics."""
 
     #: Whether training mode, too, normalises with the buffers and leaves them alone.
@@ -16,16 +17,16 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
 
     def __init__(
         self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | None = None,
         *,
-        activation=None,
-        **bias,
+        activation: str | None = None,
+        **bias: bool,
     ):
         _checks.check_integer("num_features", num_features, 1)
         _checks.check_number("eps", eps, 0)
@@ -44,7 +45,9 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
         if activation is not None:
             self.activation = activation
 
-    def forward(self, input, mask=None):
+    def forward(
+        self, input: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
         if not isinstance(input, torch.Tensor):
             raise TypeError(f"input is a {type(input).__name__}: give a torch tensor")
         self._check_input_dim(input)
@@ -93,7 +96,7 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
         return output, input.numel() > 0 and (mask is None or bool(mask.any()))
 
     @property
-    def frozen(self):
+    def frozen(self) -> str | None:
         """What is frozen: None, "statistics", "affine" or "all"."""
         parameters = [p for p in (self.weight, self.bias) if p is not None]
         affine = bool(parameters) and not any(p.requires_grad for p in parameters)
@@ -108,10 +111,8 @@ class Layer(torch.nn.modules.batchnorm._BatchNorm):
 
 
 def recomputes():
-    """Whether a backward pass runs this forward, as activation checkpointing does."""
-    # No public function tells; torch.utils.checkpoint itself asks this one.
-    compiling = torch.compiler.is_compiling()
-    return not compiling and torch._C._current_graph_task_id() != -1
+    """Say whether a backward pass runs this, as activation checkpointing does."""
+    return not torch.compiler.is_compiling() and is_in_backward_pass()
 
 
 class BatchNorm1d(Layer, torch.nn.BatchNorm1d):

@@ -1,5 +1,7 @@
 """Batch normalization over the processes of torch.distributed."""
 
+from typing import Any
+
 import torch
 from torch import distributed
 
@@ -54,15 +56,15 @@ class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
 
     def __init__(
         self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        process_group=None,
-        device=None,
-        dtype=None,
-        **options,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
     ):
         # torch's keeps the group in a place of its own among the arguments.
         super().__init__(

@@ -1,9 +1,13 @@
 """Weight normalization of a layer."""
 
+from typing import TypeVar
+
 import torch
 from torch.nn.utils import parametrize
 
-from bnlib import _arrays, _checks
+from bnlib import _arrays, _checks, _modules
+
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 
 class _WeightNorm(torch.nn.Module):
@@ -52,7 +56,7 @@ def _check_lengths(name, lengths):
         )
 
 
-def weight_norm(module, name="weight", dim=0):
+def weight_norm(module: Model, name: str = "weight", dim: int | None = 0) -> Model:
     """Write a layer's weight as length times direction, ``w = g v / ||v||``.
 
     As `torch.nn.utils.parametrizations.weight_norm`, with its state dict; but a
@@ -95,8 +99,7 @@ def weight_norm(module, name="weight", dim=0):
     ----------
     Salimans and Kingma 2016; chapter 11.
     """
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"module is a {type(module).__name__}: give a torch Module")
+    _modules.check_module("module", module)
     weight = getattr(module, name, None)
     if not isinstance(weight, torch.nn.Parameter):
         known = ", ".join(n for n, _ in module.named_parameters(recurse=False))

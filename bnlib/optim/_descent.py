@@ -1,11 +1,24 @@
 """Gradient descent and its accelerated form, on w as a whole."""
 
+from collections.abc import Callable
+from typing import Any
+
 from bnlib import _arrays
+from bnlib._arrays import Array
 from bnlib.optim._problem import check_run, check_step, ray_of
-from bnlib.optim._trace import Recorder
+from bnlib.optim._trace import Recorder, Trace
+from bnlib.problems import Problem
 
 
-def gradient_descent(problem, w0, *, steps, lr=None, tol=0.0, callback=None):
+def gradient_descent(
+    problem: Problem,
+    w0: Array,
+    *,
+    steps: int,
+    lr: float | None = None,
+    tol: float = 0.0,
+    callback: Callable[..., Any] | None = None,
+) -> Trace:
     """Minimise a problem by w <- w - lr * gradient(w).
 
     Parameters
@@ -61,7 +74,15 @@ def gradient_descent(problem, w0, *, steps, lr=None, tol=0.0, callback=None):
         return recorder.trace(reason or "steps")
 
 
-def accelerated_gradient(problem, w0, *, steps, lr=None, tol=0.0, callback=None):
+def accelerated_gradient(
+    problem: Problem,
+    w0: Array,
+    *,
+    steps: int,
+    lr: float | None = None,
+    tol: float = 0.0,
+    callback: Callable[..., Any] | None = None,
+) -> Trace:
     """Minimise a problem by Nesterov's method with restarts.
 
     Each step is one of gradient descent, from a point beyond w on the line through

@@ -4,8 +4,11 @@ Kohler et al. 2019, algorithm 1, with the step of chapter 09.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
 from bnlib.optim import _length
 from bnlib.optim._problem import (
     check_aligned,
@@ -14,22 +17,23 @@ from bnlib.optim._problem import (
     check_run,
     has_length,
 )
-from bnlib.optim._trace import Recorder, separates
+from bnlib.optim._trace import Recorder, Trace, separates
+from bnlib.problems import NormalisedProblem
 
 
 def gdnp(
-    problem,
-    w0,
-    g0=None,
+    problem: NormalisedProblem,
+    w0: Array,
+    g0: float | None = None,
     *,
-    steps=100,
-    tol=0.0,
-    step="paper",
-    length="bisection",
-    bisection_steps=40,
-    bracket=None,
-    callback=None,
-):
+    steps: int = 100,
+    tol: float = 0.0,
+    step: str = "paper",
+    length: str = "bisection",
+    bisection_steps: int = 40,
+    bracket: tuple[float, float] | None = None,
+    callback: Callable[..., Any] | None = None,
+) -> Trace:
     """Minimise f(g w / |w|_S) by turns: a gradient step on w, a search for g.
 
     The step on w is ``w - s grad_w f`` with ``s = -|w|_S^3 / (L g h)`` and

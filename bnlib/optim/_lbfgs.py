@@ -1,15 +1,28 @@
 """SciPy's L-BFGS-B under the interface of the other optimisers."""
 
+from collections.abc import Callable
+from typing import Any
+
 import array_api_compat as compat
 import numpy as np
 from scipy.optimize import minimize
 
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
 from bnlib.optim._problem import check_run, ray_of
-from bnlib.optim._trace import Recorder
+from bnlib.optim._trace import Recorder, Trace
+from bnlib.problems import Problem
 
 
-def lbfgs(problem, w0, *, steps, tol=0.0, callback=None, memory=10):
+def lbfgs(
+    problem: Problem,
+    w0: Array,
+    *,
+    steps: int,
+    tol: float = 0.0,
+    callback: Callable[..., Any] | None = None,
+    memory: int = 10,
+) -> Trace:
     """Minimise a problem by SciPy's L-BFGS-B.
 
     Parameters

@@ -1,6 +1,10 @@
 """Gradient descent on length and direction, parted as BN and weight norm do it."""
 
+from collections.abc import Callable
+from typing import Any
+
 from bnlib import _arrays
+from bnlib._arrays import Array
 from bnlib.optim._gdnp import tangent_and_size
 from bnlib.optim._problem import (
     check_aligned,
@@ -10,13 +14,21 @@ from bnlib.optim._problem import (
     check_step,
     has_length,
 )
-from bnlib.optim._trace import Recorder
-from bnlib.problems import s_norm
+from bnlib.optim._trace import Recorder, Trace
+from bnlib.problems import NormalisedProblem, s_norm
 
 
 def bn_gradient_descent(
-    problem, w0, g0=None, *, steps, lr=None, lr_g=None, tol=0.0, callback=None
-):
+    problem: NormalisedProblem,
+    w0: Array,
+    g0: float | None = None,
+    *,
+    steps: int,
+    lr: float | None = None,
+    lr_g: float | None = None,
+    tol: float = 0.0,
+    callback: Callable[..., Any] | None = None,
+) -> Trace:
     """Minimise f(g w / |w|_S) by gradient descent on w and g at once.
 
     Parameters
@@ -79,8 +91,16 @@ def bn_gradient_descent(
 
 
 def wn_gradient_descent(
-    problem, w0, g0=None, *, steps, lr=None, lr_g=None, tol=0.0, callback=None
-):
+    problem: NormalisedProblem,
+    w0: Array,
+    g0: float | None = None,
+    *,
+    steps: int,
+    lr: float | None = None,
+    lr_g: float | None = None,
+    tol: float = 0.0,
+    callback: Callable[..., Any] | None = None,
+) -> Trace:
     """Minimise f(g w / |w|) by gradient descent on w and g at once, |w| Euclidean.
 
     Parameters
@@ -146,7 +166,14 @@ def wn_gradient_descent(
         return recorder.trace(reason or "steps")
 
 
-def rayleigh_descent(problem, w0, *, steps, tol=0.0, callback=None):
+def rayleigh_descent(
+    problem: NormalisedProblem,
+    w0: Array,
+    *,
+    steps: int,
+    tol: float = 0.0,
+    callback: Callable[..., Any] | None = None,
+) -> Trace:
     """Minimise f(g w / |w|_S) by descent on rho, g being least squares' best length.
 
     That length is ``-u.w / |w|_S``, and the step on w is ``|w|_S^2 / (2 L |rho|)``

@@ -1,11 +1,14 @@
 """Algorithm 2 of Kohler et al.: GDNP on one hidden unit after the other."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bnlib import _checks
 from bnlib.optim._gdnp import gdnp
+from bnlib.optim._trace import Trace
+from bnlib.problems import FiniteOneHiddenLayer, OneHiddenLayer
 
 # A line search stalls where the direction is already the best to rounding.
 _ENOUGH = ("steps", "tolerance", "stalled")
@@ -45,16 +48,23 @@ class SweepTrace:
     W: np.ndarray
     values: np.ndarray
     grad_norms: np.ndarray
-    units: list
+    units: list[list[Trace]]
     stop_reason: str
 
     @property
-    def n_sweeps(self):
+    def n_sweeps(self) -> int:
         """The number of sweeps."""
         return len(self.values) - 1
 
 
-def gdnp_sweeps(layer, W0, *, sweeps=1, tol=0.0, **options):
+def gdnp_sweeps(
+    layer: OneHiddenLayer | FiniteOneHiddenLayer,
+    W0: np.ndarray,
+    *,
+    sweeps: int = 1,
+    tol: float = 0.0,
+    **options: Any,
+) -> SweepTrace:
     """Minimise over one hidden unit after the other by GDNP, in sweeps over all.
 
     In the first sweep the units that follow are 0, as the theorem on a unit asks;

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import array_api_compat as compat
 
+from bnlib._arrays import Array
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:
@@ -47,16 +49,16 @@ class Trace:
     Chapter 08, "Length and direction".
     """
 
-    w: object
-    g: object
-    values: object
-    grad_norms: object
-    seconds: object
-    solution: object
+    w: Array
+    g: Array
+    values: Array
+    grad_norms: Array
+    seconds: Array
+    solution: Array
     stop_reason: str
 
     @property
-    def n_iter(self):
+    def n_iter(self) -> int:
         """The number of steps taken."""
         return len(self.values) - 1
 

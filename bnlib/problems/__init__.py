@@ -3,7 +3,8 @@
 A `Problem` has a value and a gradient. A `NormalisedProblem` also has a `Ray` through
 each w, the function ``scale -> f(scale w)``, by which length and direction part:
 least squares, halfspaces over a Gaussian or over data, and a unit of one hidden layer.
-With labels of +-1 and ``z = -(label) x``, a loss is one of ``t = z.w``.
+With labels y of +-1 and ``z = -y x``, as `halfspace_rows` gives them, a loss is one
+of ``t = z.w``.
 """
 
 from bnlib.problems._finite_halfspace import FiniteHalfspace
@@ -31,6 +32,7 @@ from bnlib.problems._ray import (
     RayProblem,
     s_norm,
 )
+from bnlib.problems._rows import halfspace_rows
 
 __all__ = [
     "LOSSES",
@@ -50,6 +52,7 @@ __all__ = [
     "RayProblem",
     "Sigmoid",
     "SmoothedHinge",
+    "halfspace_rows",
     "resolve_loss",
     "s_norm",
 ]

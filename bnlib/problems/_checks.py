@@ -1,14 +1,6 @@
-"""What both kinds of problem check."""
-
-import array_api_compat as compat
+"""What both kinds of halfspace problem check."""
 
 from bnlib import _checks
-
-
-def check_finite(name, array):
-    xp = compat.array_namespace(array)
-    if not bool(xp.all(xp.isfinite(array))):
-        raise ValueError(f"{name} has values that are not finite")
 
 
 def zeta_of(loss):

@@ -1,14 +1,16 @@
 """The problem over data, dense or sparse."""
 
 import math
+from typing import Any
 
 import array_api_compat as compat
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from bnlib import _arrays
-from bnlib.problems._checks import check_finite, zeta_of
+from bnlib import _arrays, _checks
+from bnlib._arrays import Array
+from bnlib.problems._checks import zeta_of
 from bnlib.problems._losses import resolve_loss
 from bnlib.problems._ray import Moments, RayProblem
 
@@ -67,7 +69,7 @@ class FiniteHalfspace(RayProblem):
     Kohler et al. 2019, section 4.3; chapter 09, "Learning halfspaces".
     """
 
-    def __init__(self, Z, loss="logistic"):
+    def __init__(self, Z: Any, loss: Any = "logistic"):
         self._Z = _matrix(Z)
         # Made once: a sparse transpose costs a dozen microseconds each time.
         self._transposed = self._Z.T
@@ -94,7 +96,7 @@ class FiniteHalfspace(RayProblem):
             )
 
     @property
-    def S(self):
+    def S(self) -> Array:
         """The second moment Z^T Z / n, shape (d, d)."""
         if self._S is None:
             with _arrays.silently():
@@ -104,19 +106,19 @@ class FiniteHalfspace(RayProblem):
         return self._S
 
     @property
-    def mu(self):
+    def mu(self) -> float:
         """The smallest eigenvalue of S; 0 at once where d is above n."""
         return 0.0 if self.dim > self._n else max(float(self._spectrum()[0]), 0.0)
 
     @property
-    def lambda_1(self):
+    def lambda_1(self) -> float:
         """u.S^+ u: the mean square of the best fit of the constant 1 by Z."""
         eigenvalues, vectors = self._xp.linalg.eigh(self.S)
         kept = eigenvalues > self.dim * np.finfo(float).eps * self.L
         return float(((self.u @ vectors)[kept] ** 2 / eigenvalues[kept]).sum())
 
     @property
-    def gradient_lipschitz(self):
+    def gradient_lipschitz(self) -> float:
         """A Lipschitz constant of the gradient."""
         return zeta_of(self.loss) * self.L
 
@@ -270,7 +272,7 @@ def _matrix(Z):
         raise ValueError(
             f"Z has shape {tuple(Z.shape)}: give (n, d), neither n nor d being 0"
         )
-    check_finite("Z", values)
+    _checks.check_finite("Z", values)
     return Z
 
 

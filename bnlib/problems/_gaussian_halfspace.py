@@ -1,13 +1,15 @@
 """The problem over a Gaussian, by quadrature."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from bnlib import _arrays
-from bnlib.problems._checks import check_finite, zeta_of
+from bnlib import _arrays, _checks
+from bnlib._arrays import Array
+from bnlib.problems._checks import zeta_of
+from bnlib.problems._gauss_rule import gauss_rule
 from bnlib.problems._losses import resolve_loss
-from bnlib.problems._quadrature import gauss_rule
 from bnlib.problems._ray import Moments, RayProblem, s_norm
 
 
@@ -61,7 +63,7 @@ class GaussianHalfspace(RayProblem):
     Kohler et al. 2019, section 4; chapter 09, "Learning halfspaces".
     """
 
-    def __init__(self, u, S, loss="logistic"):
+    def __init__(self, u: Array, S: Array, loss: Any = "logistic"):
         xp = _arrays.namespace(u=u, S=S)
         if u.ndim != 1 or tuple(S.shape) != 2 * tuple(u.shape) or len(u) == 0:
             raise ValueError(
@@ -70,7 +72,7 @@ class GaussianHalfspace(RayProblem):
             )
         u, S = (_arrays.double(array) + 0 for array in (u, S))
         for name, array in (("u", u), ("S", S)):
-            check_finite(name, array)
+            _checks.check_finite(name, array)
         if not bool(xp.any(u != 0)):
             raise ValueError("u is 0: no direction is better than another")
         if bool(xp.max(xp.abs(S - S.T)) > 1e-10 * xp.max(xp.abs(S))):
@@ -92,7 +94,7 @@ class GaussianHalfspace(RayProblem):
         self.loss = resolve_loss(loss, np.zeros(1))
 
     @property
-    def gradient_lipschitz(self):
+    def gradient_lipschitz(self) -> float:
         """A Lipschitz constant of the gradient."""
         return zeta_of(self.loss) * self.L
 

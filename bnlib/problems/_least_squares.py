@@ -2,7 +2,8 @@
 
 import math
 
-from bnlib import _arrays
+from bnlib import _arrays, _checks
+from bnlib._arrays import Array
 from bnlib.problems._ray import Moments, RayProblem, s_norm
 
 
@@ -54,7 +55,7 @@ class LeastSquares(RayProblem):
     Kohler et al. 2019, section 3; chapter 08, "Length and direction".
     """
 
-    def __init__(self, X, y):
+    def __init__(self, X: Array, y: Array):
         xp = _arrays.namespace(X=X, y=y)
         if X.ndim != 2 or y.ndim != 1 or len(X) != len(y) or 0 in X.shape:
             raise ValueError(
@@ -62,8 +63,7 @@ class LeastSquares(RayProblem):
                 "and (n,), neither n nor d being 0"
             )
         for name, array in (("X", X), ("y", y)):
-            if not bool(xp.all(xp.isfinite(array))):
-                raise ValueError(f"{name} has values that are not finite")
+            _checks.check_finite(name, array)
         X, y = (_arrays.double(array) for array in (X, y))
         self.dim = X.shape[1]
         with _arrays.silently():
@@ -82,7 +82,7 @@ class LeastSquares(RayProblem):
         self.least = float(residual @ residual) / len(X)
 
     @property
-    def lambda_1(self):
+    def lambda_1(self) -> float:
         """u.S^+ u, the mean square of what the best fit explains."""
         return float(self.best @ (self.S @ self.best))
 

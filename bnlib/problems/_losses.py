@@ -2,11 +2,13 @@
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import array_api_compat as compat
-import numpy as np
 
 from bnlib import _arrays
+from bnlib._arrays import Array
+from bnlib.problems._trial import check_derivatives
 
 
 class Loss(ABC):
@@ -41,18 +43,18 @@ class Loss(ABC):
     strictly_increasing = False
 
     @abstractmethod
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         """Return the loss, elementwise."""
 
     @abstractmethod
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         """Return the first derivative, elementwise."""
 
     @abstractmethod
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         """Return the second derivative, elementwise; either side's at a kink."""
 
-    def d1_d2(self, t):
+    def d1_d2(self, t: Array) -> tuple[Array, Array]:
         """Return both derivatives for less than each alone, exact to about 1e-16."""
         return self.d1(t), self.d2(t)
 
@@ -83,18 +85,18 @@ class Logistic(Loss):
     lipschitz, zeta = 1.0, 0.25
     strictly_increasing = True
 
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         xp = compat.array_namespace(t)
         size = xp.abs(t)
         return 0.5 * (t + size) + xp.log1p(xp.exp(-size))
 
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         return _sigmoid(t)
 
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         return _sigmoid_slope(t)
 
-    def d1_d2(self, t):
+    def d1_d2(self, t: Array) -> tuple[Array, Array]:
         first = _sigmoid(t)
         return first, first - first * first
 
@@ -112,20 +114,20 @@ class Sigmoid(Loss):
     lipschitz, zeta = 0.25, 1 / (6 * math.sqrt(3))
     strictly_increasing = True
 
-    def __init__(self, shift=0.0):
+    def __init__(self, shift: float = 0.0):
         self._shift = shift
         self.breaks = (shift,)
 
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         return _sigmoid(t - self._shift)
 
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         return _sigmoid_slope(t - self._shift)
 
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         return self.d1_d2(t)[1]
 
-    def d1_d2(self, t):
+    def d1_d2(self, t: Array) -> tuple[Array, Array]:
         first = _sigmoid_slope(t - self._shift)
         return first, -first * compat.array_namespace(t).tanh((t - self._shift) / 2)
 
@@ -143,14 +145,14 @@ class SmoothedHinge(Loss):
     lipschitz = zeta = 1.0
     breaks = (-1.0, 0.0)
 
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         xp = compat.array_namespace(t)
         return 0.5 * self.d1(t) ** 2 + xp.clip(t, 0.0, None)
 
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         return compat.array_namespace(t).clip(1 + t, 0.0, 1.0)
 
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         xp = compat.array_namespace(t)
         return xp.astype((t > -1) & (t < 0), t.dtype)
 
@@ -168,13 +170,13 @@ class PseudoHuber(Loss):
     lipschitz = zeta = 1.0
     breaks = (-1.0,)
 
-    def value(self, t):
+    def value(self, t: Array) -> Array:
         return (1 + t) * ((1 + t) / (1 + self._root(t)))
 
-    def d1(self, t):
+    def d1(self, t: Array) -> Array:
         return (1 + t) / self._root(t)
 
-    def d2(self, t):
+    def d2(self, t: Array) -> Array:
         return self._root(t) ** -3.0
 
     def _root(self, t):
@@ -191,11 +193,8 @@ LOSSES = {
     "pseudo_huber": PseudoHuber(),
 }
 
-# Where an own loss is tried; kinks lie at rounder numbers.
-_PROBES = np.array([-3.3137, -1.6180, -0.5772, 0.1234, 0.6931, 1.4142, 2.7183])
 
-
-def resolve_loss(loss, like):
+def resolve_loss(loss: Any, like: Array) -> Loss:
     """Return the loss of that name, or an own one after trying it.
 
     Parameters
@@ -226,35 +225,5 @@ def resolve_loss(loss, like):
         if loss not in LOSSES:
             raise ValueError(f"loss is {loss!r}: give one of {', '.join(LOSSES)}")
         return LOSSES[loss]
-    missing = [
-        name
-        for name in ("value", "d1", "d2")
-        if isinstance(loss, type) or not callable(getattr(loss, name, None))
-    ]
-    if missing:
-        raise TypeError(
-            f"loss is {loss!r}, without {', '.join(missing)}: give an object with "
-            f"methods value, d1 and d2, or one of {', '.join(LOSSES)}"
-        )
-    _try(loss, like)
+    check_derivatives("loss", loss, LOSSES, like)
     return loss
-
-
-def _try(loss, like):
-    """Raise unless the loss is elementwise and its derivatives are its own."""
-    xp = compat.array_namespace(like)
-    points = xp.asarray(_PROBES, device=compat.device(like))
-    step = 1e-5
-    for name, derivative in (("value", "d1"), ("d1", "d2")):
-        function = getattr(loss, name)
-        slopes = getattr(loss, derivative)(points)
-        if getattr(slopes, "shape", None) != points.shape:
-            raise ValueError(f"loss.{derivative} does not act elementwise on arrays")
-        differences = (function(points + step) - function(points - step)) / (2 * step)
-        allowed = 1e-3 * (1 + xp.abs(differences))
-        if not bool(xp.all(xp.abs(slopes - differences) <= allowed)):
-            raise ValueError(
-                f"loss.{derivative} is not the derivative of loss.{name}: "
-                f"{_arrays.detached(slopes).tolist()} against differences "
-                f"{_arrays.detached(differences).tolist()} at {_PROBES.tolist()}"
-            )

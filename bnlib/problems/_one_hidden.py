@@ -1,8 +1,7 @@
 """One hidden layer: f(W) = E l(F(z)), F(z) = sum_i theta_i phi(w_i.z)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import array_api_compat as compat
 import numpy as np
 
 from bnlib import _arrays, _checks
@@ -11,6 +10,7 @@ from bnlib.problems._finite_halfspace import FiniteHalfspace
 from bnlib.problems._gaussian_halfspace import GaussianHalfspace
 from bnlib.problems._one_hidden_plane import Plane, plane_means
 from bnlib.problems._one_hidden_unit import HiddenUnit, Joint
+from bnlib.problems._ray import NormalisedProblem, Problem
 
 
 class Coefficients(NamedTuple):
@@ -58,29 +58,29 @@ class _Layer:
         self.units, self.dim = len(theta), moments.dim
         self.line = np.linalg.lstsq(self.S, self.u, rcond=None)[0]
 
-    def value(self, W):
+    def value(self, W: np.ndarray) -> float:
         """Return f(W), a float, at the weights W, shape (m, d), one unit a row."""
         return self._value(self._checked(W))
 
-    def gradient(self, W):
+    def gradient(self, W: np.ndarray) -> np.ndarray:
         """Return the gradient at W, shape (m, d)."""
         W = self._checked(W)
         with _arrays.silently():
             return self._gradient(W)
 
-    def hessian(self, W):
+    def hessian(self, W: np.ndarray) -> np.ndarray:
         """Return the second derivatives at W, shape (m d, m d), unit by unit."""
         W = self._checked(W)
         with _arrays.silently():
             return self._hessian(W)
 
-    def coefficients(self, W):
+    def coefficients(self, W: np.ndarray) -> Coefficients:
         """Return alpha, shape (m,), and beta, shape (m, m), as `Coefficients`."""
         W = self._checked(W)
         with _arrays.silently():
             return self._coefficients(W)
 
-    def angles(self, W):
+    def angles(self, W: np.ndarray) -> np.ndarray:
         """Return each unit's angle to the line of S^-1 u, in the metric of S.
 
         Shape (m,), radians in [0, pi / 2]; NaN for a unit of length 0.
@@ -96,7 +96,7 @@ class _Layer:
         angles = np.arctan2(*lengths)
         return np.where((W != 0).any(axis=1), angles, np.nan)
 
-    def unit(self, W, index):
+    def unit(self, W: np.ndarray, index: int) -> NormalisedProblem:
         """Return the problem of one unit, the others held as they are in W.
 
         Parameters
@@ -120,7 +120,7 @@ class _Layer:
         return HiddenUnit(self, W, int(index))
 
     @property
-    def joint(self):
+    def joint(self) -> Problem:
         """The problem in all weights at once, over ``W.ravel()``.
 
         `bnlib.optim.gradient_descent` and `bnlib.optim.lbfgs` take it.
@@ -132,7 +132,7 @@ class _Layer:
             raise ValueError("u is 0: there is no line of S^-1 u")
 
     def _checked(self, W):
-        _check_numpy(W=W)
+        _checks.check_numpy(W=W)
         if W.shape != (self.units, self.dim):
             raise ValueError(
                 f"W has shape {W.shape}: give ({self.units}, {self.dim}), a unit a row"
@@ -252,8 +252,15 @@ class OneHiddenLayer(_Layer):
     Kohler et al. 2019, section 5; chapter 10, "The data enter by z".
     """
 
-    def __init__(self, u, S, theta, activation="tanh", loss="logistic"):
-        _check_numpy(u=u, S=S)
+    def __init__(
+        self,
+        u: np.ndarray,
+        S: np.ndarray,
+        theta: np.ndarray,
+        activation: Any = "tanh",
+        loss: Any = "logistic",
+    ):
+        _checks.check_numpy(u=u, S=S)
         super().__init__(GaussianHalfspace(u, S, loss), theta, activation)
         covariance = self.S - np.outer(self.u, self.u)
         eigenvalues, vectors = np.linalg.eigh(covariance)
@@ -350,8 +357,14 @@ class FiniteOneHiddenLayer(_Layer):
     Kohler et al. 2019, section 5; chapter 10, "The data enter by z".
     """
 
-    def __init__(self, Z, theta, activation="tanh", loss="logistic"):
-        _check_numpy(Z=Z)
+    def __init__(
+        self,
+        Z: np.ndarray,
+        theta: np.ndarray,
+        activation: Any = "tanh",
+        loss: Any = "logistic",
+    ):
+        _checks.check_numpy(Z=Z)
         super().__init__(FiniteHalfspace(Z, loss), theta, activation)
         self._Z = Z.astype(np.float64)
 
@@ -368,19 +381,11 @@ class FiniteOneHiddenLayer(_Layer):
         )
 
 
-def _check_numpy(**arrays):
-    _arrays.check_arrays(**arrays)
-    for name, array in arrays.items():
-        if compat.is_torch_array(array):
-            raise TypeError(f"{name} is a torch tensor: give a NumPy array")
-
-
 def _check_theta(theta, u):
     _arrays.check_arrays(theta=theta, u=u)
     if theta.ndim != 1 or len(theta) == 0:
         raise ValueError(f"theta has shape {theta.shape}: give (m,), m at least 1")
-    if not np.isfinite(theta).all():
-        raise ValueError("theta has values that are not finite")
+    _checks.check_finite("theta", theta)
     if (theta == 0).any():
         raise ValueError(
             f"theta[{int(np.argmin(theta != 0))}] is 0: that unit never reaches the "

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import special
 
 from bnlib import _arrays
+from bnlib.problems._trial import PROBES, check_derivatives
 
 
 class Tanh:
@@ -46,8 +47,6 @@ class Erf:
 #: The activations by name.
 ODD = {"tanh": Tanh(), "erf": Erf()}
 
-_PROBES = np.array([-3.3137, -1.6180, -0.5772, 0.1234, 0.6931, 1.4142, 2.7183])
-
 
 def resolve(activation):
     """Return the odd activation of that name, or an own one after trying it."""
@@ -58,42 +57,16 @@ def resolve(activation):
             f"activation is {activation!r}: give one of {', '.join(ODD)}, or an own "
             "odd one; the theorem needs an odd one"
         )
-    missing = [
-        name
-        for name in ("value", "d1", "d2")
-        if isinstance(activation, type) or not callable(getattr(activation, name, None))
-    ]
-    if missing:
-        raise TypeError(
-            f"activation is {activation!r}, without {', '.join(missing)}: give an "
-            f"object with methods value, d1 and d2, or one of {', '.join(ODD)}"
-        )
+    check_derivatives("activation", activation, ODD, PROBES)
     _check_odd(activation)
-    _check_derivatives(activation)
     return activation
 
 
 def _check_odd(activation):
-    values, mirrored = activation.value(_PROBES), activation.value(-_PROBES)
-    if getattr(values, "shape", None) != _PROBES.shape:
-        raise ValueError("activation.value does not act elementwise on arrays")
+    values, mirrored = activation.value(PROBES), activation.value(-PROBES)
     if not np.allclose(mirrored, -values, rtol=1e-9, atol=1e-12):
         kind = "even" if np.allclose(mirrored, values, rtol=1e-9) else "not odd"
         raise ValueError(
             f"the activation is {kind}: the theorem needs an odd one, for only then "
             "is -y F(x) the output F(z) at z = -y x"
         )
-
-
-def _check_derivatives(activation):
-    step = 1e-5
-    for name, derivative in (("value", "d1"), ("d1", "d2")):
-        function = getattr(activation, name)
-        slopes = getattr(activation, derivative)(_PROBES)
-        near = (function(_PROBES + step) - function(_PROBES - step)) / (2 * step)
-        if not np.allclose(slopes, near, rtol=1e-3, atol=1e-3):
-            raise ValueError(
-                f"activation.{derivative} is not the derivative of activation.{name}: "
-                f"{np.asarray(slopes).tolist()} against differences {near.tolist()} at "
-                f"{_PROBES.tolist()}"
-            )

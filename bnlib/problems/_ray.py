@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 import array_api_compat as compat
 
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
 
 
 class Problem(Protocol):
@@ -32,13 +33,16 @@ class Problem(Protocol):
     Chapter 08, "Length and direction".
     """
 
-    dim: int
-    gradient_lipschitz: float
+    @property
+    def dim(self) -> int: ...
 
-    def value(self, w) -> float:
+    @property
+    def gradient_lipschitz(self) -> float: ...
+
+    def value(self, w: Array) -> float:
         """Return the value at w, shape (d,)."""
 
-    def gradient(self, w):
+    def gradient(self, w: Array) -> Array:
         """Return the gradient at w, shape (d,)."""
 
 
@@ -66,30 +70,37 @@ class Ray(Protocol):
     Chapter 09, "Learning halfspaces".
     """
 
-    w: object
-    Sw: object
-    norm: float
-    uw: float
+    @property
+    def w(self) -> Array: ...
 
-    def value(self, scale=1.0) -> float:
+    @property
+    def Sw(self) -> Array: ...
+
+    @property
+    def norm(self) -> float: ...
+
+    @property
+    def uw(self) -> float: ...
+
+    def value(self, scale: float = 1.0) -> float:
         """Return f(scale w)."""
 
-    def slope(self, scale=1.0) -> float:
+    def slope(self, scale: float = 1.0) -> float:
         """Return the derivative of f(scale w) in scale."""
 
-    def moments(self, scale=1.0):
+    def moments(self, scale: float = 1.0) -> "Moments":
         """Return slope, curvature, c1 and c2 there, as `bnlib.problems.Moments`."""
 
-    def gradient(self, scale=1.0):
+    def gradient(self, scale: float = 1.0) -> Array:
         """Return the gradient of f at scale w, shape (d,)."""
 
-    def along(self, other, scale=1.0) -> float:
+    def along(self, other: "Ray", scale: float = 1.0) -> float:
         """Return other.w . gradient(scale)."""
 
-    def inner(self, other) -> float:
+    def inner(self, other: "Ray") -> float:
         """Return w.S other.w."""
 
-    def minus(self, step, other):
+    def minus(self, step: float, other: "Ray") -> "Ray":
         """Return the ray through w - step other.w."""
 
 
@@ -119,18 +130,25 @@ class NormalisedProblem(Problem, Protocol):
     Kohler et al. 2019; chapter 08, "Length and direction".
     """
 
-    u: object
-    S: object
-    mu: float
-    L: float
+    @property
+    def u(self) -> Array: ...
 
-    def norm(self, w) -> float:
+    @property
+    def S(self) -> Array: ...
+
+    @property
+    def mu(self) -> float: ...
+
+    @property
+    def L(self) -> float: ...
+
+    def norm(self, w: Array) -> float:
         """Return the length |w|_S."""
 
-    def rho(self, w) -> float:
+    def rho(self, w: Array) -> float:
         """Return the Rayleigh quotient -(u.w)^2 / |w|_S^2."""
 
-    def ray(self, w) -> Ray:
+    def ray(self, w: Array) -> Ray:
         """Return the ray through w."""
 
 
@@ -157,7 +175,7 @@ class Moments(NamedTuple):
     c2: float
 
 
-def s_norm(w, Sw):
+def s_norm(w: Array, Sw: Array) -> float:
     """Return |w|_S, also where its square overflows or vanishes.
 
     Parameters
@@ -173,8 +191,8 @@ def s_norm(w, Sw):
     --------
     >>> import numpy as np
     >>> w = np.array([3e200, 4e200])
-    >>> s_norm(w, w)
-    5e+200
+    >>> f"{s_norm(w, w):.6e}"
+    '5.000000e+200'
 
     References
     ----------
@@ -210,27 +228,27 @@ class RayProblem:
     Chapter 08, "Length and direction".
     """
 
-    def ray(self, w):
+    def ray(self, w: Array) -> Ray:
         """Return the ray through w, the function ``scale -> f(scale w)``."""
         _checks.check_vector("w", w, self.u, self.dim)
         with _arrays.silently():
             return self._ray(_arrays.double(w))
 
-    def value(self, w):
+    def value(self, w: Array) -> float:
         """Return f(w), a float."""
         with _arrays.silently():
             return self.ray(w).value()
 
-    def gradient(self, w):
+    def gradient(self, w: Array) -> Array:
         """Return the gradient at w, shape (d,)."""
         with _arrays.silently():
             return self.ray(w).gradient()
 
-    def norm(self, w):
+    def norm(self, w: Array) -> float:
         """Return |w|_S, the root of w.S w: the length that BN divides by."""
         return self.ray(w).norm
 
-    def rho(self, w):
+    def rho(self, w: Array) -> float:
         """Return the Rayleigh quotient -(u.w)^2 / |w|_S^2.
 
         Raises
@@ -243,12 +261,12 @@ class RayProblem:
             raise ValueError("|w|_S is 0: rho is not defined there")
         return -((ray.uw / ray.norm) ** 2)
 
-    def c1(self, w):
+    def c1(self, w: Array) -> float:
         """Return E phi'(z.w) - (u.w) E phi''(z.w), a float."""
         with _arrays.silently():
             return self.ray(w).moments().c1
 
-    def c2(self, w):
+    def c2(self, w: Array) -> float:
         """Return E phi''(z.w), a float."""
         with _arrays.silently():
             return self.ray(w).moments().c2

@@ -6,9 +6,8 @@ import math
 import torch
 from torch import nn
 
-from bnlib import _arrays, _checks
-
-_BATCH_NORM = nn.modules.batchnorm._BatchNorm
+from bnlib import _arrays, _checks, _modules
+from bnlib._torch_internals import BatchNormBase
 
 
 class BatchNoise(nn.Module):
@@ -38,13 +37,13 @@ class BatchNoise(nn.Module):
     Chapter 01, "Covariate shift"; Santurkar et al. 2018, figure 2.
     """
 
-    def __init__(self, generator):
+    def __init__(self, generator: torch.Generator):
         super().__init__()
         if not isinstance(generator, torch.Generator):
             raise TypeError(f"generator is {generator!r}: give a torch.Generator")
         self.generator = generator
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return noisy values, shape (N, C) or (N, C, *spatial) as ``x``."""
         if not self.training:
             return x
@@ -60,7 +59,7 @@ class BatchNoise(nn.Module):
         return s.to(x.device).reshape(shape) * x + m.to(x.device).reshape(shape)
 
 
-def with_noise(network, generator):
+def with_noise(network: nn.Module, generator: torch.Generator) -> nn.Module:
     """Return a copy of a network with `BatchNoise` after each BN layer.
 
     Parameters
@@ -91,14 +90,13 @@ def with_noise(network, generator):
     ----------
     Chapter 01, "Covariate shift".
     """
-    if not isinstance(network, nn.Module):
-        raise TypeError(f"network is a {type(network).__name__}: give a module")
+    _modules.check_module("network", network)
     root = nn.ModuleDict({"network": copy.deepcopy(network)})
     parents = [
         (parent, name)
         for parent in root.modules()
         for name, child in parent.named_children()
-        if isinstance(child, _BATCH_NORM)
+        if isinstance(child, BatchNormBase)
     ]
     if not parents:
         raise ValueError("network has no batch normalization layer")
@@ -134,7 +132,9 @@ class LpBatchNorm(nn.Module):
     Chapter 01, "Covariate shift"; Santurkar et al. 2018, figures 5 and 6.
     """
 
-    def __init__(self, num_features, p, eps=1e-5, momentum=0.1):
+    def __init__(
+        self, num_features: int, p: float, eps: float = 1e-5, momentum: float = 0.1
+    ):
         super().__init__()
         _checks.check_integer("num_features", num_features, 1)
         _checks.check_number("eps", eps, 0)
@@ -147,7 +147,7 @@ class LpBatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(num_features))
         self.register_buffer("running_square", torch.ones(num_features))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the normalised values, shape (N, C) or (N, C, *spatial) as ``x``."""
         if x.ndim < 2:
             raise ValueError(f"x has shape {tuple(x.shape)}: give (N, C, *spatial)")

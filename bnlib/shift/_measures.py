@@ -1,12 +1,15 @@
 """How far the layers below move a layer's gradient, and its inputs."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
 from bnlib._differentiable import Differentiable, flat
 
 
@@ -25,13 +28,19 @@ class GradientShift:
     cosines: np.ndarray
 
     @property
-    def relative(self):
+    def relative(self) -> np.ndarray:
         """The distances in units of the gradients' lengths."""
         with _arrays.silently():
             return self.distances / self.norms
 
 
-def gradient_shift(network, loss, step, *, layers=None):
+def gradient_shift(
+    network: nn.Module,
+    loss: Callable[[nn.Module], torch.Tensor],
+    step: float | Callable[..., Any],
+    *,
+    layers: Sequence[Any] | None = None,
+) -> GradientShift:
     """Measure internal covariate shift as Santurkar et al. define it.
 
     For each layer: its gradient before the step, and its gradient after the layers
@@ -185,7 +194,7 @@ def _compared(before, after):
     return [v.item() for v in (a.norm(), (b - a).norm(), (a @ b) / lengths)]
 
 
-def distribution_distance(before, after):
+def distribution_distance(before: Array, after: Array) -> np.ndarray:
     """Return how far each unit's values have moved, as a distribution.
 
     That is the 2-Wasserstein distance: the root mean square of what each value has

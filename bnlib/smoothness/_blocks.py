@@ -1,10 +1,12 @@
 """Second-derivative blocks between the layers of a network: exact, and estimated."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
 from bnlib import _arrays, _checks
 from bnlib._differentiable import Differentiable
@@ -24,23 +26,25 @@ class BlockNorms:
     with an entry for each. ``squares`` is unbiased, its root ``norms`` not quite.
     """
 
-    layers: list
+    layers: list[int]
     squares: np.ndarray
     errors: np.ndarray
 
     @property
-    def norms(self):
+    def norms(self) -> np.ndarray:
         """The estimated norms."""
         return np.sqrt(self.squares)
 
     @property
-    def norm_errors(self):
+    def norm_errors(self) -> np.ndarray:
         """Their standard errors, to first order in those of the squares."""
         double = 2 * self.norms
         return np.divide(self.errors, double, np.zeros_like(double), where=double > 0)
 
 
-def second_derivatives(value, first, second):
+def second_derivatives(
+    value: torch.Tensor, first: torch.Tensor, second: torch.Tensor
+) -> torch.Tensor:
     """Return the matrix of second derivatives of a number by two tensors.
 
     Parameters
@@ -143,7 +147,14 @@ class _Blocks:
             )
 
 
-def hessian_block(network, loss, first, second, *, coordinates="weights"):
+def hessian_block(
+    network: nn.Module,
+    loss: Callable[[nn.Module], torch.Tensor],
+    first: int,
+    second: int,
+    *,
+    coordinates: str = "weights",
+) -> np.ndarray:
     """Return the second derivatives of a loss by two layers' weights, exactly.
 
     Parameters
@@ -188,7 +199,14 @@ def hessian_block(network, loss, first, second, *, coordinates="weights"):
     return torch.stack(rows).double().numpy(force=True)
 
 
-def block_norms(network, loss, layer, others=None, *, coordinates="weights"):
+def block_norms(
+    network: nn.Module,
+    loss: Callable[[nn.Module], torch.Tensor],
+    layer: int,
+    others: Sequence[int] | None = None,
+    *,
+    coordinates: str = "weights",
+) -> np.ndarray:
     """Return how strongly the gradient by a layer depends on other layers, exactly.
 
     That is, the Frobenius norm of the second derivatives of the loss by the weights
@@ -252,8 +270,15 @@ def _squares(tensors):
 
 
 def estimate_block_norms(
-    network, loss, layer, others=None, *, coordinates="weights", samples=20, seed=0
-):
+    network: nn.Module,
+    loss: Callable[[nn.Module], torch.Tensor],
+    layer: int,
+    others: Sequence[int] | None = None,
+    *,
+    coordinates: str = "weights",
+    samples: int = 20,
+    seed: int = 0,
+) -> BlockNorms:
     """Estimate `block_norms` from random signs, for layers of any size.
 
     For a block B and a vector z of independent signs the mean of ``|B z|^2`` is the

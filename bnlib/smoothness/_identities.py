@@ -1,10 +1,13 @@
 """Gradient and curvature in front of batch normalization, from those behind it."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from bnlib import _arrays, transform
+from bnlib._arrays import Array
+from bnlib.transform import Cache
 
 
 class GradientTerms(NamedTuple):
@@ -15,13 +18,13 @@ class GradientTerms(NamedTuple):
     the shape of the statistics and is in float64.
     """
 
-    factor: object
-    upstream: object
-    along_ones: object
-    along_x_hat: object
+    factor: Array
+    upstream: Array
+    along_ones: Array
+    along_x_hat: Array
 
     @property
-    def squared_norm(self):
+    def squared_norm(self) -> Array:
         """The squared norm of the gradient with respect to ``x``."""
         return self.factor * (self.upstream - self.along_ones - self.along_x_hat)
 
@@ -35,10 +38,10 @@ class CurvatureTerms(NamedTuple):
     """
 
     downstream: float
-    by_scale: object
+    by_scale: Array
 
     @property
-    def total(self):
+    def total(self) -> Array:
         """The second derivative along ``v``, a float."""
         return self.downstream - float(self.by_scale.sum())
 
@@ -111,7 +114,7 @@ def _check_like_output(name, array, cache):
 
 
 @_arrays.silently()
-def gradient_terms(dy, cache):
+def gradient_terms(dy: Array, cache: Cache) -> GradientTerms:
     """Split the squared norm of the gradient in front of batch normalization.
 
     With ``s**2 = var + eps``, for each unit
@@ -162,7 +165,9 @@ def gradient_terms(dy, cache):
 
 
 @_arrays.silently()
-def hessian_product(v, dy, cache, curvature):
+def hessian_product(
+    v: Array, dy: Array, cache: Cache, curvature: Callable[[Array], Array]
+) -> Array:
     """Return the Hessian of the loss with respect to ``x``, times ``v``.
 
     For one unit the Hessian is, with ``H`` that with respect to ``y`` and
@@ -216,7 +221,9 @@ def hessian_product(v, dy, cache, curvature):
 
 
 @_arrays.silently()
-def curvature_terms(v, dy, cache, curvature):
+def curvature_terms(
+    v: Array, dy: Array, cache: Cache, curvature: Callable[[Array], Array]
+) -> CurvatureTerms:
     """Split the second derivative of the loss along ``v``, a direction of ``x``.
 
     Parameters

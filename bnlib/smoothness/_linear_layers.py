@@ -7,13 +7,13 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from bnlib import _arrays
+from bnlib import _arrays, _modules
 
 #: `bnlib.smoothness.block_norms` says what they are.
 COORDINATES = ("weights", "directions", "bn_directions")
 
 
-def linear_layers(network):
+def linear_layers(network: nn.Module) -> list[str]:
     """Return the names of a network's linear layers; their order numbers them.
 
     Parameters
@@ -42,10 +42,7 @@ def linear_layers(network):
     ----------
     Chapter 10, "GDNP on networks".
     """
-    if not isinstance(network, nn.Module):
-        raise TypeError(
-            f"network is a {type(network).__name__}: give a torch.nn.Module"
-        )
+    _modules.check_module("network", network)
     layers = {n: m for n, m in network.named_modules() if isinstance(m, nn.Linear)}
     if not layers:
         raise ValueError("the network has no torch.nn.Linear, so there are no blocks")

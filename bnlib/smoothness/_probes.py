@@ -1,17 +1,17 @@
 """What a loss does along its gradient, and what a network's BN layers do to it."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
-from bnlib import _arrays, _checks
+from bnlib import _arrays, _checks, _modules
 from bnlib._differentiable import Differentiable, flat
-from bnlib.smoothness._identities import gradient_terms
+from bnlib.smoothness._identities import GradientTerms, gradient_terms
 from bnlib.transform import batch_norm_forward
-
-_BATCH_NORM = torch.nn.modules.batchnorm._BatchNorm
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,22 +33,26 @@ class Probe:
     gradient_norm: float
 
     @property
-    def loss_range(self):
+    def loss_range(self) -> np.ndarray:
         """The smallest and the largest loss over the steps."""
         return float(self.losses.min()), float(self.losses.max())
 
     @property
-    def largest_change(self):
+    def largest_change(self) -> float:
         """The largest change of the gradient over the steps."""
         return float(self.gradient_changes.max())
 
     @property
-    def effective_smoothness(self):
+    def effective_smoothness(self) -> float:
         """The largest change of the gradient per distance gone."""
         return float((self.gradient_changes / self.distances).max())
 
 
-def probe_gradient(network, loss, steps):
+def probe_gradient(
+    network: nn.Module,
+    loss: Callable[[nn.Module], torch.Tensor],
+    steps: Sequence[float],
+) -> Probe:
     """Follow the negative gradient of a loss, and see what the loss does.
 
     Parameters
@@ -129,7 +133,9 @@ def _recorder(calls):
     return record
 
 
-def layer_terms(network, loss):
+def layer_terms(
+    network: nn.Module, loss: Callable[[nn.Module], torch.Tensor]
+) -> dict[str, GradientTerms]:
     """Split the gradient's squared norm in front of every BN layer of a network.
 
     Parameters
@@ -165,8 +171,7 @@ def layer_terms(network, loss):
     Chapter 06, "Smoothness".
     """
     copied = Differentiable(network, loss)
-    modules = copied.network.named_modules()
-    layers = {name: m for name, m in modules if isinstance(m, _BATCH_NORM)}
+    layers = _modules.batch_norm_layers(copied.network, own_name="")
     if not layers:
         raise ValueError("network has no batch normalization layer")
     seen = {name: [] for name in layers}

@@ -1,8 +1,11 @@
 """The Hessian of a network's loss: whole, or as products with vectors."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import nn
 
 from bnlib import _checks
 from bnlib._differentiable import Differentiable, flat
@@ -53,7 +56,7 @@ class HessianOperator(LinearOperator):
     Chapter 06, "Smoothness".
     """
 
-    def __init__(self, network, loss):
+    def __init__(self, network: nn.Module, loss: Callable[[nn.Module], torch.Tensor]):
         self._copied = Differentiable(network, loss)
         value = self._copied.start()
         with torch.enable_grad():
@@ -84,7 +87,9 @@ def _to_numpy(tensor):
     return tensor.detach().cpu().double().numpy()
 
 
-def hessian(network, loss):
+def hessian(
+    network: nn.Module, loss: Callable[[nn.Module], torch.Tensor]
+) -> np.ndarray:
     """Return the whole Hessian of a loss, for a small network.
 
     Parameters
@@ -126,7 +131,9 @@ def hessian(network, loss):
     return (matrix + matrix.T) / 2
 
 
-def extreme_eigenvalues(network, loss, *, seed=0):
+def extreme_eigenvalues(
+    network: nn.Module, loss: Callable[[nn.Module], torch.Tensor], *, seed: int = 0
+) -> tuple[float, float]:
     """Return the smallest and the largest eigenvalue of the Hessian, by Lanczos.
 
     Parameters
@@ -171,7 +178,13 @@ def extreme_eigenvalues(network, loss, *, seed=0):
     return float(eigenvalues[0]), float(eigenvalues[-1])
 
 
-def hessian_trace(network, loss, *, samples=100, seed=0):
+def hessian_trace(
+    network: nn.Module,
+    loss: Callable[[nn.Module], torch.Tensor],
+    *,
+    samples: int = 100,
+    seed: int = 0,
+) -> tuple[float, float]:
     """Estimate the trace of the Hessian from random signs (Hutchinson).
 
     Parameters

@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 from bnlib import _arrays, _checks
+from bnlib._arrays import Array
 from bnlib.smoothness._identities import gradient_terms, plain
+from bnlib.transform import Cache
 
 
 class WorstCase(NamedTuple):
@@ -13,8 +15,8 @@ class WorstCase(NamedTuple):
     upstream gradient; one number a unit, in float64.
     """
 
-    plain: object
-    normalised: object
+    plain: Array
+    normalised: Array
 
 
 class ClosestOptimum(NamedTuple):
@@ -25,13 +27,13 @@ class ClosestOptimum(NamedTuple):
     from the optimum itself, both floats.
     """
 
-    scale: object
-    point: object
+    scale: Array
+    point: Array
     squared: float
     squared_plain: float
 
 
-def worst_case(dy, cache, radius):
+def worst_case(dy: Array, cache: Cache, radius: float) -> WorstCase:
     """Bound the gradient of a unit's weights over all inputs of a size.
 
     For ``x = X w`` that gradient is ``X^T dx``. The upstream gradient, the deviation
@@ -72,7 +74,7 @@ def worst_case(dy, cache, radius):
     return WorstCase(radius**2 * terms.upstream, radius**2 * terms.squared_norm)
 
 
-def closest_optimum(start, optimum):
+def closest_optimum(start: Array, optimum: Array) -> ClosestOptimum:
     """Return the positive multiple of an optimum that is closest to a start.
 
     With batch normalization at ``eps = 0`` every positive multiple of a unit's

@@ -5,7 +5,8 @@ import shutil
 import nbformat
 from sound_page import CARD
 
-from tools import build
+from tools import build, execution, repository, runs
+from tools.cells import code_cells, output_text
 
 CONTENTS = """
 format: jb-book
@@ -21,40 +22,82 @@ OPENING = "The second page has other words of its own. It has two sentences."
 READ_PACKAGE = "print(open('../bnlib/value.txt').read())"
 
 
-class Book:
-    """A small book with the real one's configuration."""
+class Notebooks:
+    """A folder with notebooks and what they read."""
 
     def __init__(self, root):
         self.root = root
-        for name in ("_ext", "_static"):
-            shutil.copytree(build.ROOT / name, root / name)
-        for name in ("_config.yml", "references.bib"):
-            shutil.copy(build.ROOT / name, root)
-        self.write("_toc.yml", CONTENTS)
-        self.write("bnlib/value.txt", "package one")
-        self.write_notebook("intro.ipynb", INTRO)
-        self.write_page(code=READ_PACKAGE)
+
+    def copy(self, root):
+        """Copy the folder with the runs that are kept in it."""
+        shutil.copytree(self.root, root)
+        copy = object.__new__(type(self))
+        copy.root = root
+        return copy
 
     def write(self, name, text):
         path = self.root / name
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
 
-    def write_notebook(self, name, text, code=None, printed="package one", **marks):
+    def write_notebook(
+        self, name, text, code=None, printed="package one", kernel="python3", **marks
+    ):
         cells = [nbformat.v4.new_markdown_cell(text)]
         if code:
             outputs = [nbformat.v4.new_output("stream", text=printed)]
             cells.append(nbformat.v4.new_code_cell(code, outputs=outputs))
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        notebook = nbformat.v4.new_notebook(
-            cells=cells,
-            metadata={"kernelspec": kernel, "bnlib": marks},
-        )
+        spec = {"name": kernel, "display_name": "Python 3", "language": "python"}
+        metadata = {"kernelspec": spec, "bnlib": marks}
+        notebook = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
         self.write(name, nbformat.writes(notebook))
+
+    def path(self, stem):
+        return self.root / f"chapters/{stem}.ipynb"
+
+    def paths(self):
+        return sorted((self.root / "chapters").glob("*.ipynb"))
+
+    def read(self, stem):
+        return nbformat.read(self.path(stem), as_version=4)
+
+    def run(self):
+        """Run what has to; name what ran."""
+        return {p.stem for p, _, ran in execution.run(self.root, self.paths()) if ran}
+
+    def needs_run(self):
+        """Name what would run."""
+        notebooks = {path: self.read(path.stem) for path in self.paths()}
+        return {p.stem for p, n in notebooks.items() if not runs.find(self.root, p, n)}
+
+    def printed(self, stem):
+        """Give what the cells of a kept run printed."""
+        notebook, _ = runs.find(self.root, self.path(stem), self.read(stem))
+        return "".join(map(output_text, code_cells(notebook)))
+
+
+class Book(Notebooks):
+    """A small book with the real one's configuration."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        for name in ("_ext", "_static"):
+            shutil.copytree(build.ROOT / name, root / name)
+        for name in ("_config.yml", "references.bib"):
+            shutil.copy(build.ROOT / name, root)
+        self.write("_toc.yml", CONTENTS)
+        self.set_addresses(repository.UNSET)
+        self.write("bnlib/value.txt", "package one")
+        self.write_notebook("intro.ipynb", INTRO)
+        self.write_page(code=READ_PACKAGE)
 
     def write_page(self, text="", code=None, **printed):
         name = "chapters/02-page.ipynb"
         self.write_notebook(name, f"# Page\n\n{OPENING}\n\n{text}", code, **printed)
+
+    def set_addresses(self, address, site=""):
+        config = (self.root / "_config.yml").read_text()
+        self.write("_config.yml", repository.configured(config, address, site))
 
     def build(self):
         return build.build(self.root)

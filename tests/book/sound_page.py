@@ -9,6 +9,7 @@ CARD = (
     f'<meta property="og:description" content="{DESCRIPTION}">'
     '<meta property="og:image" content="page.html">'
     '<meta property="og:image:alt" content="A line">'
+    '<link rel="canonical" href="https://example.org/b/page.html">'
 )
 SOUND = f"""<html lang="en"><head><title>Page</title>{CARD}</head>
 <body>{{}}</body></html>"""

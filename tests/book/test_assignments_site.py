@@ -62,7 +62,7 @@ def course(built, tmp_path, monkeypatch):
     copy.root = tmp_path / "book"
     shutil.copytree(built.root, copy.root)
     monkeypatch.setattr(sets, "SOURCE", copy.root / build.SETS)
-    monkeypatch.setattr(build, "run_jupyter_book", Builder(copy))
+    monkeypatch.setattr(build.jupyter_book, "run", Builder(copy))
     return copy
 
 
@@ -101,13 +101,13 @@ def test_a_change_of_a_set_builds_the_site_again_and_no_change_does_not(
 ):
     made = course.root / "_build/html/assignments/1-toy.zip"
     before = made.read_bytes()
-    monkeypatch.setattr(build, "run_jupyter_book", None)
+    monkeypatch.setattr(build.jupyter_book, "run", None)
     assert course.build() == []
     name = f"{build.SETS}/1-toy/variant.py"
     text = (course.root / name).read_text()
     course.write(name, text.replace("rng.integers(1, 9)", "99"))
     assert not build.is_current(course.root)
-    monkeypatch.setattr(build, "run_jupyter_book", Builder(course))
+    monkeypatch.setattr(build.jupyter_book, "run", Builder(course))
     assert course.build() == []
     assert made.read_bytes() != before
 

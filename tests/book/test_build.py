@@ -1,29 +1,31 @@
 """What `make book` promises, tried on a throwaway book of two pages."""
 
 import importlib.metadata
-import shutil
 
 import pytest
-from small_book import CONTENTS, OPENING, READ_PACKAGE, Book, Builder
+from small_book import READ_PACKAGE, Book, Builder
 
-from tools import build
-from tools.site import Site
+from tools import build, execution, jupyter_book
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A sound book that was built once, for the tests to start from."""
-    book = Book(tmp_path_factory.mktemp("built"))
+    book = Book(tmp_path_factory.mktemp("built").resolve())
     assert book.build() == []
     return book
 
 
 @pytest.fixture
 def book(built, tmp_path):
-    copy = object.__new__(Book)
-    copy.root = tmp_path / "book"
-    shutil.copytree(built.root, copy.root)
-    return copy
+    return built.copy(tmp_path.resolve() / "book")
+
+
+@pytest.fixture
+def page_builder(book, monkeypatch):
+    """The book, with a stand-in for Jupyter Book, where the pages do not matter."""
+    monkeypatch.setattr(jupyter_book, "run", Builder(book))
+    return book
 
 
 def test_a_sound_book_builds_and_is_current(book):
@@ -31,12 +33,13 @@ def test_a_sound_book_builds_and_is_current(book):
     assert "package one" in book.html("chapters/02-page.html")
 
 
-def test_an_unchanged_book_is_not_built_again(book, monkeypatch):
-    monkeypatch.setattr(build, "run_jupyter_book", None)
+def test_an_unchanged_book_is_neither_run_nor_built_again(book, monkeypatch):
+    monkeypatch.setattr(execution, "_run_missing", lambda root, missing, _: missing)
+    monkeypatch.setattr(jupyter_book, "run", None)
     assert book.build() == []
 
 
-def test_a_change_of_the_package_runs_the_notebooks_again(book):
+def test_a_change_of_the_package_shows_and_names_the_stale_cell(book, monkeypatch):
     book.write("bnlib/value.txt", "package two")
     assert not build.is_current(book.root)
     (stale,) = book.build()
@@ -48,6 +51,7 @@ def test_a_change_of_the_package_runs_the_notebooks_again(book):
     assert "make notebooks" in stale
     assert not build.is_current(book.root)
     book.write_page(code=READ_PACKAGE, printed="package two")
+    monkeypatch.setattr(jupyter_book, "run", Builder(book))
     assert book.build() == []
 
 
@@ -57,98 +61,19 @@ def test_a_notebook_that_is_none_is_named(book):
     assert problem.startswith("chapters/02-page.ipynb is no notebook: ")
 
 
-def test_of_a_verdict_line_only_the_error_may_differ(book):
+def test_of_a_verdict_line_only_the_error_may_differ(page_builder):
+    book = page_builder
     line = "holds: error 3e-16, allowed 1e-12"
     book.write_page(code=f"print({line!r})", printed=line.replace("3e-16", "2e-14"))
     assert book.build() == []
     book.write_page(code=f"print({line!r})", printed=line.replace("holds", "fails"))
-    assert "holds: error 3e-16" in book.html("chapters/02-page.html")
-    # The cell is as it was, so that its output comes from the cache.
     assert "Cell 0" in book.build()[0]
 
 
-def test_a_cell_that_prints_in_parts_is_one_output(book):
-    code = "print('one', flush=True)\nimport time\ntime.sleep(0.5)\nprint('two')"
-    book.write_page(code=code, printed="one\ntwo")
-    assert book.build() == []
-    assert book.html("chapters/02-page.html").count('class="output stream') == 1
-
-
-MEET = """from pathlib import Path
-import time
-Path("{own}").touch()
-end = time.monotonic() + 20
-while not Path("{other}").exists():
-    assert time.monotonic() < end, "{other} did not run meanwhile"
-    time.sleep(0.01)"""
-
-
-@pytest.fixture
-def three(tmp_path):
-    """Three notebooks, without what builds their pages; two of them meet."""
-    book = object.__new__(Book)
-    book.root = tmp_path
-    pages = "chapters:\n  - file: chapters/one\n  - file: chapters/two\n"
-    book.write("_toc.yml", f"format: jb-book\nroot: intro\n{pages}")
-    book.write_notebook("intro.ipynb", "# Intro", "x = 1", alone=True)
-    for own, other in (("one", "two"), ("two", "one")):
-        code = MEET.format(own=own, other=other)
-        book.write_notebook(f"chapters/{own}.ipynb", "# Page", code)
-    (tmp_path / "_build").mkdir()
-    return book
-
-
-def test_two_notebooks_run_at_a_time_and_one_that_measures_alone(three, capsys):
-    build.run_notebooks(three.root)
-    said = [
-        line.partition(":")[0].strip() for line in capsys.readouterr().out.split("\n")
-    ]
-    assert sorted(said[:2]) == ["chapters/one.ipynb", "chapters/two.ipynb"]
-    assert said[2:] == ["intro.ipynb", ""]
-    build.run_notebooks(three.root)
-    assert capsys.readouterr().out == ""
-
-
-def test_an_interrupted_build_waits_for_no_notebook(three, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    end = "import time\ntime.sleep(20)\nopen('end', 'w')"
-    three.write_notebook("chapters/two.ipynb", "# Page", f"open('two', 'w')\n{end}")
-    monkeypatch.setattr(build, "CacheBundleIn", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        build.run_notebooks(three.root)
-    assert (three.root / "chapters/two").exists()
-    assert not (three.root / "chapters/end").exists()
-
-
-def test_an_output_that_no_run_gave_is_not_trusted(book, monkeypatch):
-    shutil.rmtree(book.root / "_build/.jupyter_cache")
-    monkeypatch.setattr(build, "run_notebooks", lambda root: None)
-    missing = "no run of it is kept: run make book again"
-    assert book.build() == [f"chapters/02-page.ipynb: {missing}"]
-    assert book.build() == []
-
-
-def test_a_removed_page_leaves_the_site_and_other_outputs_are_kept(book, capsys):
-    book.write("_toc.yml", "format: jb-book\nroot: chapters/02-page\n")
-    assert book.build() == []
-    assert not (book.root / "_build/html/intro.html").exists()
-    assert "package one" in book.html("chapters/02-page.html")
-    assert "02-page.ipynb" not in capsys.readouterr().out
-
-
-def test_a_generated_page_is_run_again_when_another_page_changed(book):
-    listing = "print('words there:', len(open('02-page.ipynb').read().split()))"
-    book.write("_toc.yml", f"{CONTENTS}      - file: chapters/list\n")
-    words = "# List\n\nA page that says how many words the page before it has got."
-    book.write_notebook("chapters/list.ipynb", words, listing, generated=True)
-    assert book.build() == []
-    first = book.html("chapters/list.html")
-    book.write_page("Seven more words than there were before.", code=READ_PACKAGE)
-    assert book.build() == []
-    assert "words there:" in first
-    assert book.html("chapters/list.html") != first
+def test_a_removed_page_leaves_the_site(page_builder):
+    page_builder.write("_toc.yml", "format: jb-book\nroot: chapters/02-page\n")
+    assert page_builder.build() == []
+    assert not (page_builder.root / "_build/html/intro.html").exists()
 
 
 def test_every_fault_of_the_pages_is_named_with_its_place(book):
@@ -159,10 +84,10 @@ def test_every_fault_of_the_pages_is_named_with_its_place(book):
         code="import warnings\nwarnings.warn('careful')",
     )
     problems = book.build()
-    intro, page = "intro.ipynb, cell 2", "chapters/02-page.ipynb"
+    page = "chapters/02-page.ipynb"
     for place, what in (
-        (intro, "ZeroDivisionError: division by zero"),
-        (f"{page}, cell 2", "UserWarning: careful"),
+        ("intro.ipynb::Cell 0 (x = 1) failed", "ZeroDivisionError: division by zero"),
+        (f"{page}::Cell 0 (import warnings) wrote", "UserWarning: careful"),
         (f"{page}, cell 1", 'Duplicate explicit target name: "twice"'),
         (f"{page}, cell 1", "equation not found: no-equation"),
         (f"{page}, cell 1", "target not found: 'no-page.md'"),
@@ -172,58 +97,30 @@ def test_every_fault_of_the_pages_is_named_with_its_place(book):
             problem.startswith(place) and what in problem for problem in problems
         ), (what, problems)
     assert not build.is_current(book.root)
-    # The page with the warning now comes from the cache, and is no better.
-    assert any("UserWarning: careful" in problem for problem in book.build())
 
 
-def tags(book, name):
-    """Give a page's meta tags."""
-    return Site.read(book.root / "_build/html").pages[name].meta
-
-
-def test_a_page_is_described_by_its_opening(book):
-    name = "chapters/02-page.html"
-    assert tags(book, name)["description"] == OPENING
-    assert tags(book, name)["og:title"] == "Page"
-    assert tags(book, name)["og:image"] == "../_static/preview.png"
-    assert "og:url" not in tags(book, name)
-    assert '<base href="/" />' in book.html("404.html")
-
-
-def test_with_the_sites_address_cards_and_links_are_whole(book):
-    config = (book.root / "_config.yml").read_text()
-    address = "https://someone.example/a-book"
-    book.write("_config.yml", config.replace('baseurl: ""', f"baseurl: {address}"))
-    book.write("_toc.yml", CONTENTS + "      - file: chapters/more\n")
-    words = "A page of text can say in its front matter what it is about."
-    book.write("chapters/more.md", f"---\ndescription: {words}\n---\n# More\n\nText.\n")
+def test_what_a_cell_prints_in_parts_is_one_output(book):
+    code = "print('one', flush=True)\nimport time\ntime.sleep(0.5)\nprint('two')"
+    book.write_page(code=code, printed="one\ntwo")
     assert book.build() == []
-    more = tags(book, "chapters/more.html")
-    assert more["description"] == more["og:description"] == words
-    assert more["og:url"] == f"{address}/chapters/more.html"
-    assert more["og:image"] == f"{address}/_static/preview.png"
-    assert tags(book, "index.html")["og:url"] == f"{address}/"
-    assert f'<link rel="canonical" href="{address}/" />' in book.html("index.html")
-    assert '<base href="/a-book/" />' in book.html("404.html")
-    assert '<a href="chapters/more.html">2. More</a>' in book.html("404.html")
+    assert book.html("chapters/02-page.html").count('class="output stream') == 1
 
 
 def test_a_broken_link_fails_the_build_until_it_is_mended(book, monkeypatch):
-    book.write_page("changed")
+    book.write_page("changed", code=READ_PACKAGE)
     broken = Builder(book, '<a href="gone.html">gone</a>')
-    monkeypatch.setattr(build, "run_jupyter_book", broken)
+    monkeypatch.setattr(jupyter_book, "run", broken)
     problem = "index.html: broken link: 'gone.html' leads to no file"
     assert book.build() == [problem]
     assert book.build() == [problem]
-    monkeypatch.setattr(build, "run_jupyter_book", Builder(book))
+    monkeypatch.setattr(jupyter_book, "run", Builder(book))
     assert book.build() == []
 
 
-def test_a_page_that_is_lost_from_the_site_is_built_again(book, monkeypatch):
-    (book.root / "_build/html/intro.html").unlink()
-    assert book.build() != []
-    monkeypatch.setattr(build, "run_jupyter_book", Builder(book))
-    assert book.build() == []
+def test_a_page_that_is_lost_from_the_site_is_built_again(page_builder):
+    (page_builder.root / "_build/html/intro.html").unlink()
+    assert page_builder.build() != []
+    assert page_builder.build() == []
 
 
 def test_an_interrupted_build_is_not_trusted(book, monkeypatch):
@@ -232,30 +129,22 @@ def test_an_interrupted_build_is_not_trusted(book, monkeypatch):
 
     page = book.root / "chapters/02-page.ipynb"
     before = page.read_bytes()
-    book.write_page("changed")
-    monkeypatch.setattr(build, "run_jupyter_book", Builder(book, meanwhile=interrupt))
+    book.write_page("changed", code=READ_PACKAGE)
+    monkeypatch.setattr(jupyter_book, "run", Builder(book, meanwhile=interrupt))
     with pytest.raises(KeyboardInterrupt):
         book.build()
     page.write_bytes(before)
     assert not build.is_current(book.root)
 
 
-def test_outputs_of_a_package_that_changed_meanwhile_are_thrown_away(book, monkeypatch):
-    cache = book.root / "_build/.jupyter_cache"
-
-    def edit():
-        book.write("bnlib/value.txt", "package two")
-
-    book.write_page("changed")
-    monkeypatch.setattr(build, "run_jupyter_book", Builder(book, meanwhile=edit))
-    assert book.build() == [
-        "bnlib changed while the notebooks ran: run make book again"
-    ]
-    assert cache.exists()
-    book.write("bnlib/value.txt", "package one")
-    monkeypatch.setattr(build, "run_jupyter_book", Builder(book))
+def test_a_site_whose_sources_changed_meanwhile_is_not_current(book, monkeypatch):
+    book.write_page("changed", code=READ_PACKAGE)
+    edit = Builder(book, meanwhile=lambda: book.write("bnlib/value.txt", "package two"))
+    monkeypatch.setattr(jupyter_book, "run", edit)
     assert book.build() == []
-    assert not cache.exists()
+    assert not build.is_current(book.root)
+    (stale,) = book.build()
+    assert "package two" in stale
 
 
 def test_what_is_imported_meanwhile_is_no_change_of_the_code(
@@ -285,5 +174,5 @@ def test_what_is_imported_meanwhile_is_no_change_of_the_code(
     ],
 )
 def test_a_line_of_sphinx_says_where(tmp_path, line, problem):
-    told = build.explain(tmp_path, line.format(root=tmp_path))
+    told = jupyter_book.explain(tmp_path, line.format(root=tmp_path))
     assert told == problem or told.startswith(problem)

@@ -6,12 +6,22 @@ import tomllib
 import nbformat
 import pytest
 import yaml
+from refusals import refused
 
 from tools import files, repository
-from tools.notebooks import code_cells, notebook_paths
+from tools.cells import code_cells, notebook_paths
+from tools.notebooks import serialise
 
 OLD = "https://github.com/OWNER/the-book"
 NEW = "https://github.com/someone/another.name"
+CONFIG = """repository:
+  url: {url}
+  branch: main
+html:
+  baseurl: {baseurl}
+"""
+OPENING = "<!-- badges: python -m tools.repository writes them -->\n"
+CLOSING = "<!-- end of badges -->\n"
 
 
 def read(name):
@@ -52,14 +62,32 @@ def test_no_file_names_this_repository_under_another_owner():
     assert not found
 
 
+def test_the_readme_has_badges_once_the_address_is_set():
+    site = repository.current_site()
+    shown = repository.BADGES.search(read("README.md"))[0]
+    assert shown == repository.badges(repository.current_address(), site)
+
+
+def test_without_an_address_there_is_no_badge_and_the_cell_says_what_to_put_in(capsys):
+    assert repository.badges(repository.UNSET, "") == ""
+    exec(repository.colab_cell(repository.UNSET).replace("bnlib", "not_installed"))
+    said = capsys.readouterr().out
+    assert "for OWNER" in said
+    assert f'[data,plot] @ git+{repository.UNSET}"' in said
+
+
 @pytest.fixture
 def tree(tmp_path):
     """A small tree that names the address in every way the book does."""
+    first = nbformat.v4.new_code_cell(repository.colab_cell(OLD), id="first")
+    text = nbformat.v4.new_markdown_cell(f"See {OLD}/issues.", id="text")
+    notebook = nbformat.v4.new_notebook(cells=[first, text])
     files = {
-        "_config.yml": f"repository:\n  url: {OLD}\n  branch: main\n",
-        "README.md": f"{OLD}, {OLD}.git, {OLD}/issues, and {OLD}-of-others.\n",
-        "CITATION.cff": f'repository-code: "{OLD}"\n',
-        "chapters/01.ipynb": f'"%pip install -q git+{OLD}\\n"\r\n',
+        "_config.yml": CONFIG.format(url=OLD, baseurl='""'),
+        "README.md": f"{OPENING}{CLOSING}{OLD}, {OLD}.git, and {OLD}-of-others.\n",
+        "CITATION.cff": f'repository-code: "{OLD}"\r\n',
+        "chapters/01.ipynb": serialise(notebook),
+        ".github/workflows/test.yml": f"# {OLD}\n",
         ".venv/note.md": OLD,
         "_build/html/intro.md": OLD,
     }
@@ -69,16 +97,61 @@ def tree(tmp_path):
     return tmp_path
 
 
+def first_cell(tree):
+    return nbformat.read(tree / "chapters/01.ipynb", as_version=4).cells[0].source
+
+
 def test_a_new_address_is_written_everywhere_and_nothing_else_changes(tree):
-    changed = {str(p.relative_to(tree)) for p in repository.write_address(NEW, tree)}
-    assert changed == {"_config.yml", "README.md", "CITATION.cff", "chapters/01.ipynb"}
+    changed = {
+        p.relative_to(tree).as_posix() for p in repository.write_address(NEW, root=tree)
+    }
+    assert changed == {
+        *("_config.yml", "README.md", "CITATION.cff", "chapters/01.ipynb"),
+        ".github/workflows/test.yml",
+    }
     assert repository.current_address(tree) == NEW
+    assert repository.current_site(tree) == "https://someone.github.io/another.name/"
     readme = (tree / "README.md").read_text()
-    assert readme == f"{NEW}, {NEW}.git, {NEW}/issues, and {OLD}-of-others.\n"
-    cell = (tree / "chapters/01.ipynb").read_bytes().decode()
-    assert cell == f'"%pip install -q git+{NEW}\\n"\r\n'
+    assert readme.endswith(f"{CLOSING}{NEW}, {NEW}.git, and {OLD}-of-others.\n")
+    assert f"{NEW}/actions/workflows/test.yml" in readme
+    assert first_cell(tree) == repository.colab_cell(NEW)
+    assert f'[data,plot] @ git+{NEW}"' in first_cell(tree)
+    notebook = nbformat.read(tree / "chapters/01.ipynb", as_version=4)
+    assert notebook.cells[1].source == f"See {NEW}/issues."
+    citation = (tree / "CITATION.cff").read_bytes().decode()
+    assert citation == f'repository-code: "{NEW}"\r\n'
     assert (tree / ".venv/note.md").read_text() == OLD
     assert (tree / "_build/html/intro.md").read_text() == OLD
+
+
+def test_an_address_can_be_taken_back(tree):
+    before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    repository.write_address(NEW, "https://a.example/book", tree)
+    assert repository.current_site(tree) == "https://a.example/book/"
+    repository.write_address(OLD, root=tree)
+    after = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [
+        ("https://github.com/OWNER/name", ""),
+        ("https://github.com/Someone/Name", "https://someone.github.io/Name/"),
+        ("https://github.com/Someone/someone.github.io", "https://someone.github.io/"),
+    ],
+)
+def test_the_site_is_where_the_host_serves_a_repository(address, site):
+    assert repository.site_of(address) == site
+
+
+@pytest.mark.parametrize("site", ["someone.github.io", "ftp://a.b/", "https:///a/"])
+def test_what_is_no_site_is_refused_before_anything_changes(tree, site):
+    before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    with refused(ValueError, "site", repr(site), "https://HOST/"):
+        repository.write_address(NEW, site, tree)
+    after = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    assert after == before
 
 
 def test_an_interrupted_run_can_be_done_again(tree, monkeypatch):
@@ -90,10 +163,10 @@ def test_an_interrupted_run_can_be_done_again(tree, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(files.os, "replace", fails_at_the_config)
         with pytest.raises(KeyboardInterrupt):
-            repository.write_address(NEW, tree)
+            repository.write_address(NEW, root=tree)
     assert repository.current_address(tree) == OLD
     assert OLD not in (tree / "CITATION.cff").read_text()
-    repository.write_address(NEW, tree)
+    repository.write_address(NEW, root=tree)
     assert repository.current_address(tree) == NEW
 
 
@@ -113,7 +186,7 @@ def test_an_interrupted_run_can_be_done_again(tree, monkeypatch):
 )
 def test_what_is_no_address_is_refused_before_anything_changes(tree, address):
     before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
-    with pytest.raises(ValueError, match="the address must read"):
-        repository.write_address(address, tree)
+    with refused(ValueError, "address", repr(address)):
+        repository.write_address(address, root=tree)
     after = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
     assert after == before

@@ -60,6 +60,13 @@ def test_in_place_of_a_page_that_is_not_there_it_shows_404_html(ask, tmp_path):
     assert ask("/no.html", "HEAD") == (HTTPStatus.NOT_FOUND, "")
 
 
+def test_it_serves_the_path_at_which_the_site_is_published(ask, tmp_path):
+    (tmp_path / "404.html").write_text('<link href="/a-book/_static/favicon.svg" />')
+    (tmp_path / "page.html").write_text("A page")
+    assert ask("/a-book/page.html") == ask("/page.html") == (HTTPStatus.OK, "A page")
+    assert ask("/another-book/page.html")[0] == HTTPStatus.NOT_FOUND
+
+
 def test_a_site_without_404_html_still_says_that_there_is_nothing(ask):
     status, answer = ask("/no.html")
     assert status == HTTPStatus.NOT_FOUND

@@ -1,6 +1,8 @@
 """Notebooks: how the tool stores them, and how a new run is compared with that."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tools import notebooks
+from tools.cells import ROOT, SANITIZE
 
 FIGURE_CELL = """import matplotlib.pyplot as plt
 from matplotlib_inline.backend_inline import set_matplotlib_formats
@@ -25,37 +28,47 @@ def stored(tmp_path):
         cells = [new_code_cell(source) for source in sources]
         cells[-1].metadata.tags = list(tags)
         metadata = {"bnlib": {"generated": True}} if generated else {}
-        path = tmp_path / "small.ipynb"
+        path = tmp_path.resolve() / "small.ipynb"
         nbformat.write(new_notebook(cells=cells, metadata=metadata), path)
         return path
 
     return write
 
 
+def refresh(path):
+    """Store what a run gives; say whether the text changed."""
+    [(_, changed)] = notebooks.refresh(path.parent, [path])
+    return changed
+
+
 def outputs(path, cell=0):
     return nbformat.read(path, as_version=4).cells[cell].outputs
 
 
-def test_a_second_run_gives_the_same_bytes(stored):
-    path = stored("print(1)\nprint(2)", FIGURE_CELL, "fig.dpi")
-    assert notebooks.refresh(path)
+def test_a_second_run_gives_the_same_bytes_of_text_without_images(stored):
+    path = stored("import os\nprint(os.getcwd())\nprint(2)", FIGURE_CELL, "fig.dpi")
+    assert refresh(path)
     first = path.read_bytes()
-    assert not notebooks.refresh(path)
+    shutil.rmtree(path.parent / "_build")
+    assert not refresh(path)
     assert path.read_bytes() == first
     assert first.endswith(b"}\n")
+    assert outputs(path, 0)[0].text == f"{path.parent}\n2\n"
+    figure = {"text/plain": "<Figure size 640x480 with 1 Axes>"}
+    assert outputs(path, 1)[0].data == figure
+    assert outputs(path, 1)[0].metadata == {}
 
 
-def test_a_figure_keeps_its_text_and_loses_its_image(stored):
-    path = stored(FIGURE_CELL)
-    notebooks.refresh(path)
-    assert outputs(path)[0].data == {"text/plain": "<Figure size 640x480 with 1 Axes>"}
-    assert outputs(path)[0].metadata == {}
-
-
-def test_a_cell_runs_in_the_folder_of_its_notebook(stored):
-    path = stored("import os\nprint(os.getcwd())")
-    notebooks.refresh(path)
-    assert outputs(path)[0].text == f"{path.parent}\n"
+def test_what_was_run_is_stored_without_another_run(stored, monkeypatch):
+    path = stored("print(1)")
+    assert refresh(path)
+    text = path.read_text()
+    path.write_text(text.replace("1\\n", "2\\n"))
+    monkeypatch.setattr(
+        notebooks.execution, "_run_missing", lambda _, missing, __: missing
+    )
+    assert refresh(path)
+    assert path.read_text() == text
 
 
 @pytest.mark.parametrize(
@@ -63,32 +76,19 @@ def test_a_cell_runs_in_the_folder_of_its_notebook(stored):
 )
 def test_outputs_that_no_test_compares_are_not_stored(stored, how):
     path = stored("print(1)", **how)
-    notebooks.refresh(path)
+    refresh(path)
     assert not outputs(path)
 
 
-@pytest.mark.parametrize(
-    ("source", "says"),
-    [
-        ("1 / 0", "ZeroDivisionError"),
-        ("import sys\nprint(1, file=sys.stderr)", "stderr"),
-    ],
-)
-def test_a_failing_cell_is_named_and_leaves_the_file_as_it_was(stored, source, says):
-    path = stored("x = 1", f"# a cell\n{source}")
+def test_a_failing_cell_is_named_and_leaves_the_file_as_it_was(stored):
+    path = stored("x = 1", "# a cell\n1 / 0")
     before = path.read_bytes()
     with pytest.raises(SystemExit) as stopped:
-        notebooks.main([str(path)])
-    assert f"{path}::Cell 1 (# a cell)" in str(stopped.value)
-    assert says in str(stopped.value)
+        notebooks.main([str(path)], root=path.parent)
+    assert "small.ipynb::Cell 1 (# a cell)" in str(stopped.value)
+    assert "ZeroDivisionError" in str(stopped.value)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["small.ipynb"]
-
-
-def test_a_cell_that_never_ends_is_named(stored, monkeypatch):
-    monkeypatch.setattr(notebooks, "SECONDS_PER_CELL", 1)
-    with pytest.raises(notebooks.NotebookError, match=r"Cell 1 \(import time\) failed"):
-        notebooks.refresh(stored("x = 1", "import time\ntime.sleep(30)"))
 
 
 def test_only_what_the_author_wrote_is_kept_of_the_metadata():
@@ -123,48 +123,50 @@ CHANGES = {
 }
 
 
-def failing_cells(path):
-    """Run nbval on one notebook as `make test` does; return the cells it names."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--nbval",
-        "--color=no",
-        "-p",
-        "no:xdist",
-    ]
-    command += [
-        "--nbval-sanitize-with",
-        str(notebooks.SANITIZE),
-        f"--rootdir={path.parent}",
-    ]
+def failing_cells(path, *how):
+    """Let nbval judge one notebook, as `make test` does; return the cells it names."""
+    command = [sys.executable, "-m", "pytest", "--color=no", "-p", "nbval.plugin"]
+    command += ["-p", "nbval_runs", "--nbval-sanitize-with", str(SANITIZE)]
+    command += [f"--rootdir={path.parent}", "-p", "no:cacheprovider", *how, str(path)]
+    paths = f"{ROOT}{os.pathsep}{ROOT / 'tests'}"
+    alone = {"PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", str(path)],
-        capture_output=True,
-        text=True,
-        cwd=path.parent,
+        command, capture_output=True, text=True, cwd=path.parent, env=os.environ | alone
     )
-    cells = re.findall(r"^FAILED small\.ipynb::Cell (\d+)", done.stdout, re.MULTILINE)
+    cells = re.findall(
+        r"^(?:FAILED|ERROR) small\.ipynb::Cell (\d+)", done.stdout, re.MULTILINE
+    )
     assert done.returncode == bool(cells), done.stdout
     return [int(cell) for cell in cells]
 
 
-def test_of_a_verdict_line_only_the_error_may_change(stored):
-    path = stored(*(f"print('{n} {VERDICT}')" for n in range(len(CHANGES))))
-    notebooks.refresh(path)
-    text = path.read_text()
+# The kept run, and a run by nbval itself, are judged alike.
+@pytest.mark.parametrize("how", [(), ("--nbval",)], ids=["kept", "run"])
+def test_an_error_and_a_marked_time_may_change_and_nothing_else(stored, how):
+    verdicts = [f"print('{n} {VERDICT}')" for n in range(len(CHANGES))]
+    path = stored(
+        *verdicts, "print('seconds: 1.25')", "print('1.25 s')", FIGURE_CELL, "1 + 1"
+    )
+    refresh(path)
+    text = path.read_text().replace("seconds: 1.25\\n", "seconds: 0.3\\n")
+    text = text.replace('"1.25 s\\n"', '"0.3 s\\n"').replace('"2"', '"3"')
     for number, line in enumerate(CHANGES):
         text = text.replace(f'"{number} {VERDICT}\\n"', f'"{number} {line}\\n"')
     path.write_text(text)
-    wanted = [n for n, how in enumerate(CHANGES.values()) if how == "fails"]
-    assert failing_cells(path) == wanted
+    wanted = [n for n, verdict in enumerate(CHANGES.values()) if verdict == "fails"]
+    last = len(CHANGES)
+    assert failing_cells(path, *how) == [*wanted, last + 1, last + 3]
 
 
-def test_a_marked_time_may_change_and_a_stale_output_is_named(stored):
-    path = stored("print('seconds: 1.25')", "print('1.25 s')", FIGURE_CELL, "1 + 1")
-    notebooks.refresh(path)
-    assert failing_cells(path) == []
-    text = path.read_text().replace("seconds: 1.25\\n", "seconds: 0.3\\n")
-    path.write_text(text.replace('"1.25 s\\n"', '"0.3 s\\n"').replace('"2"', '"3"'))
-    assert failing_cells(path) == [1, 3]
+def test_each_cell_of_a_kept_run_is_judged_for_itself(stored):
+    path = stored("print(1)", "print(2)")
+    refresh(path)
+    path.write_text(path.read_text().replace("2\\n", "3\\n"))
+    assert failing_cells(path, "-k", "Cell and 1") == [1]
+
+
+def test_a_notebook_that_was_edited_since_has_no_kept_run(stored):
+    path = stored("print(1)", "print(2)")
+    refresh(path)
+    path.write_text(path.read_text().replace("print(1)", "print(1 + 0)"))
+    assert failing_cells(path) == [0, 1]

@@ -63,15 +63,16 @@ def test_the_search_finds_a_chapter(browser, address):
 
 def test_an_address_without_a_page_leads_to_one(browser, address):
     with Visit(browser, address, "chapters/old/no-page.html") as visit:
-        link = visit.page.get_by_role("link", name="The transform")
+        link = visit.page.get_by_role("link", name="2. The transform")
         assert visit.page.title().startswith("Page not found")
-        assert visit.page.locator("svg").is_visible()
+        assert visit.page.get_by_role("heading", name="no page here").is_visible()
         # The browser tells of the status 404, and of nothing else.
         assert all("404" in complaint for complaint in visit.complaints)
         link.click()
         assert visit.page.url == f"{address}/{CHAPTER}"
         visit.page.go_back()
-        visit.page.get_by_label("Search for").fill("variance")
+        visit.page.keyboard.press("Control+k")
+        visit.page.keyboard.type("variance")
         visit.page.keyboard.press("Enter")
         visit.page.locator("#search-results li a").first.wait_for(timeout=30_000)
 

@@ -73,10 +73,9 @@ def test_the_tab_key_goes_through_a_page_and_shows_where_it_is(browser, address,
         stops = list(tab_through(visit.page))
     assert len(stops) < MANY, "the focus never leaves the page"
     assert [stop["name"] for stop in stops if not stop["shown"]] == []
-    if name != "404.html":
-        assert stops[0]["region"] == "skip link"
-        regions = {stop["region"] for stop in stops}
-        assert {"search", "sidebar", "theme switch"} <= regions
+    assert stops[0]["region"] == "skip link"
+    regions = {stop["region"] for stop in stops}
+    assert {"search", "sidebar", "theme switch"} <= regions
 
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])

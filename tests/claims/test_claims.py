@@ -11,6 +11,7 @@ import torch
 import bnlib
 from bnlib.claims import (
     Check,
+    _instances_transform,
     all_claims,
     chapter02_transform,
     chapter02_whole_batch,
@@ -22,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CLAIMS = all_claims()
 CHECKED = [entry for entry in CLAIMS if entry.is_checked]
 PRINTED = [entry for entry in CLAIMS if entry.printed]
-SEEDS = range(5)
 
 
 def each(claims):
@@ -33,15 +33,15 @@ def each(claims):
 
 
 @each(CHECKED)
-def test_the_claim_holds(entry):
-    for seed in SEEDS:
+def test_the_claim_holds(entry, seeds):
+    for seed in seeds:
         check = entry.check(seed)
         assert check.holds, f"seed {seed}: {check}"
 
 
 @each(CHECKED)
-def test_its_control_is_rejected(entry):
-    for seed in SEEDS:
+def test_its_control_is_rejected(entry, seeds):
+    for seed in seeds:
         check = entry.control(seed)
         assert check.error > check.allowed, f"seed {seed}: {check}"
 
@@ -113,7 +113,7 @@ ABOUT_VALUES = [
 
 @pytest.mark.parametrize("id", [*ABOUT_VALUES, "bn-pair-correlation"])
 def test_a_wrong_transform_makes_the_claims_about_it_fail(id, monkeypatch):
-    for module in (chapter02_transform, chapter02_whole_batch):
+    for module in (_instances_transform, chapter02_transform, chapter02_whole_batch):
         monkeypatch.setattr(module, "batch_norm_forward", broken_forward)
     assert not judge(get(id), seeds=range(3)).passes
 

@@ -6,6 +6,7 @@ import sys
 import course_toy
 import numpy as np
 import pytest
+from refusals import refused
 
 from bnlib.course import expect, instances
 from grading import keys, sets, variant_of
@@ -36,28 +37,28 @@ def test_what_is_near_enough_is_let_pass():
 @pytest.mark.parametrize(
     ("found", "wanted", "message"),
     [
-        (1.25, 1.0, "y: off by 2.5e-01, allowed 1.0e-03. Look."),
-        (np.zeros(3), np.zeros((3, 1)), r"y: shape \(3,\), wanted \(3, 1\). Look."),
-        ([1.0, np.nan], [1.0, 2.0], "y: 1 of 2 values not finite. Look."),
-        ([np.inf], [1.0], "y: 1 of 1 values not finite"),
-        (None, 1.0, "y: found NoneType, wanted numbers. Look."),
-        ("1.0", 1.0, "y: found str, wanted numbers"),
-        ([[1.0], [1.0, 2.0]], [1.0], "y: found list, wanted numbers"),
-        ({}, 1.0, "y: found dict, wanted numbers"),
-        (np.uint8([0]), np.uint8([1]), "y: off by 1.0e[+]00"),
-        (1e308, -1e308, "y: off by inf"),
-        (10**400, 1.0, "y: found int, wanted numbers"),
+        (1.25, 1.0, ("y", "2.5e-01", "1.0e-03 Look")),
+        (np.zeros(3), np.zeros((3, 1)), ("y", (3,), "(3, 1) Look")),
+        ([1.0, np.nan], [1.0, 2.0], ("y", "1 of 2 not finite", "Look")),
+        ([np.inf], [1.0], ("y", "1 of 1 not finite")),
+        (None, 1.0, ("y", "NoneType", "numbers Look")),
+        ("1.0", 1.0, ("y", str, "numbers")),
+        ([[1.0], [1.0, 2.0]], [1.0], ("y", list, "numbers")),
+        ({}, 1.0, ("y", dict, "numbers")),
+        (np.uint8([0]), np.uint8([1]), ("y", "1.0e+00")),
+        (1e308, -1e308, ("y", "inf")),
+        (10**400, 1.0, ("y", int, "numbers")),
     ],
     ids=str,
 )
 def test_a_miss_is_told_with_its_size(found, wanted, message):
-    with pytest.raises(AssertionError, match=message):
+    with refused(AssertionError, *message):
         expect("y", found, wanted, 1e-3, "Look.")
 
 
 @pytest.mark.parametrize(("wanted", "allowed"), [(np.nan, 1.0), (1.0, np.nan)])
 def test_a_test_that_could_not_fail_is_an_error(wanted, allowed):
-    with pytest.raises(ValueError, match="wanted must be finite and allowed >= 0"):
+    with refused(ValueError, "wanted allowed", "", "finite, at least 0"):
         expect("y", 1.0, wanted, allowed, "")
 
 
@@ -76,7 +77,7 @@ def test_grading_sees_the_same_instances_each_time():
 
 def test_nbgrader_without_this_course_s_configuration_gives_no_points(monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
-    with pytest.raises(RuntimeError, match=r"without the course folder's nbgrader_con"):
+    with refused(RuntimeError, "nbgrader", "", "nbgrader_config.py"):
         instances("a")
 
 
@@ -93,11 +94,11 @@ def test_a_key_settles_the_variant(toy):
 
 @pytest.mark.parametrize("name", ["none", "", "../toy"])
 def test_a_set_that_is_not_there_is_named(toy, name):
-    with pytest.raises(ValueError, match=f"of a set '{name}' in .*; there are toy"):
+    with refused(ValueError, "set", repr(name), "toy"):
         variant_of(name, "key")
 
 
 @pytest.mark.parametrize("key", ["", " ", "two\nlines", None, 7])
 def test_a_key_is_a_line_of_text(toy, key):
-    with pytest.raises(ValueError, match="a course key is a line of text, got"):
+    with refused(ValueError, "course key", repr(key), "line of text"):
         variant_of("toy", key)

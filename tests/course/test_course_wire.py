@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from grading import wire
 
@@ -88,20 +89,20 @@ def deep(depth):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (object(), "object: only None, numbers, text"),
-        (len, "builtin_function_or_method: only None"),
-        ({1: 2}, "dict: only None"),
-        ({1}, "set: only None"),
-        (np.array([object()]), "ndarray of object: only numbers"),
-        (np.array(["text"]), "ndarray of <U4: only numbers"),
-        (np.ma.masked_array([1.0]), "MaskedArray of float64: only numbers"),
-        (deep(40), "nested more than 16 deep"),
-        (np.zeros(9 * 2**20), "arrays of more than 64 MiB"),
+        (object(), ("object", "", "None, numbers, text")),
+        (len, ("builtin_function_or_method", "", "None")),
+        ({1: 2}, ("dict", "", "None")),
+        ({1}, ("set", "", "None")),
+        (np.array([object()]), ("ndarray of object", "", "numbers")),
+        (np.array(["text"]), ("ndarray of <U4", "", "numbers")),
+        (np.ma.masked_array([1.0]), ("MaskedArray float64", "", "numbers")),
+        (deep(40), ("nested", "", "16")),
+        (np.zeros(9 * 2**20), ("arrays", "", "64 MiB")),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_not_data_is_refused(value, message):
-    with pytest.raises(wire.Refused, match=message):
+    with refused(wire.Refused, *message):
         wire.Packer().pack(value)
 
 
@@ -137,13 +138,17 @@ def nested(depth):
         {"array": ["<f9", [1], "C", True]},
         {"array": [["f8"], [1], "C", True]},
         {"scalar": "|O8"},
-        nested(40),
     ],
     ids=lambda tree: json.dumps(tree)[:60],
 )
 def test_a_malformed_value_is_refused(tree):
-    with pytest.raises(wire.Refused, match=r"malformed|nested more than"):
+    with refused(wire.Refused, "malformed"):
         wire.Unpacker(bytes(8)).unpack(tree)
+
+
+def test_a_value_nested_too_deep_is_refused():
+    with refused(wire.Refused, "nested", "", 16):
+        wire.Unpacker(bytes(8)).unpack(nested(40))
 
 
 def received(data, close=True, wait=5.0):
@@ -178,14 +183,18 @@ def test_a_message_arrives_with_its_arrays():
         framed(b"\xff"),
         framed(b"[" * 100_000),
         framed(b'{"value": ' + b"9" * 5000 + b"}"),
-        struct.pack("<QQ", 2**40, 0),
-        struct.pack("<QQ", 2, 2**40),
     ],
     ids=lambda data: repr(data[:24]),
 )
-def test_a_malformed_or_huge_message_is_refused(data):
-    with pytest.raises(wire.Refused, match=r"malformed|too large"):
+def test_a_malformed_message_is_refused(data):
+    with refused(wire.Refused, "malformed message"):
         received(data)
+
+
+@pytest.mark.parametrize("lengths", [(2**40, 0), (2, 2**40)])
+def test_a_huge_message_is_refused(lengths):
+    with refused(wire.Refused, "message", "too large"):
+        received(struct.pack("<QQ", *lengths))
 
 
 @pytest.mark.parametrize("size", [0, 5, 17])

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from data_server import sorted_rows
+from refusals import refused
 from sklearn import datasets
 
 from bnlib import data
@@ -32,14 +34,8 @@ def test_each_row_of_the_original_is_in_one_part_with_its_target(name):
     options = {"scaled": False} if name == "diabetes" else {}
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True, **options)
     dataset = data.load(name)
-    parts = np.vstack(
-        [
-            np.column_stack([dataset.x_train, dataset.y_train]),
-            np.column_stack([dataset.x_test, dataset.y_test]),
-        ]
-    )
     original = np.column_stack([x, y])
-    assert sorted(map(tuple, parts)) == sorted(map(tuple, original))
+    assert sorted_rows(dataset) == sorted(map(tuple, original))
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -107,7 +103,7 @@ def test_source_is_a_citation_with_a_year(name):
 
 
 def test_an_unknown_name_is_refused_with_the_names_there_are():
-    with pytest.raises(ValueError, match="'cats'; there are digits, breast_cancer"):
+    with refused(ValueError, "data set", "'cats'", "digits, breast_cancer"):
         data.load("cats")
 
 

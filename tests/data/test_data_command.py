@@ -8,8 +8,7 @@ import pytest
 from data_server import PATH, TABLE
 
 from bnlib import data
-from bnlib.data import __main__ as command_line
-from bnlib.data import _sets
+from bnlib.data import __main__ as command_line, _sets
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +67,16 @@ def test_a_file_that_cannot_be_had_ends_in_one_line(plant, capsys):
     assert command_line.main(["fetch", "power_plant"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("power_plant needs power-plant.txt")
+    assert said.count("\n") == 1
+
+
+def test_a_missing_package_ends_in_one_line_that_says_what_to_install(
+    monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    assert command_line.main(["fetch", "iris"]) == 1
+    said = capsys.readouterr().err
+    assert "proved-and-run[data]" in said
     assert said.count("\n") == 1
 
 

@@ -11,6 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse
+from refusals import refused
 
 from bnlib import data
 from bnlib.data import _formats, _sets
@@ -200,7 +201,7 @@ def test_the_subset_is_cut_from_the_official_archive(cifar_archive, stand_in_has
 
 
 def test_another_subset_than_the_known_one_is_refused(cifar_archive):
-    with pytest.raises(ValueError, match="x_train is not that of the subset"):
+    with refused(ValueError, "x_train", "not subset, sha256"):
         _formats.cifar10_subset_cut(cifar_archive)
 
 
@@ -230,23 +231,23 @@ def test_the_subset_is_read_from_its_npz_file(stand_in_hashes, tmp_path, monkeyp
 def test_a_subset_with_one_other_value_is_refused(stand_in_hashes, key):
     arrays = subset_arrays()
     arrays[key].flat[-1] ^= 1
-    with pytest.raises(ValueError, match=f"{key} is not that of the subset"):
+    with refused(ValueError, key, "not subset, sha256"):
         _formats.cifar10_subset_npz(npz(**arrays))
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "says"),
     [
-        b"",
-        b"no npz file",
-        npz(x_train=np.zeros(3)),
-        npz(x_train=np.array([{}])),
-        npz(x_train=np.zeros(300))[:400],
+        (b"", "npz subset"),
+        (b"no npz file", "pickled"),
+        (npz(x_train=np.zeros(3)), "npz subset y_train"),
+        (npz(x_train=np.array([{}])), "allow_pickle"),
+        (npz(x_train=np.zeros(300))[:400], "npz subset"),
     ],
     ids=["empty", "text", "a key only", "a pickle", "cut short"],
 )
-def test_what_is_no_npz_file_of_the_subset_is_refused(content):
-    with pytest.raises(ValueError, match=r"subset|pickle"):
+def test_what_is_no_npz_file_of_the_subset_is_refused(content, says):
+    with refused(ValueError, says):
         _formats.cifar10_subset_npz(content)
 
 
@@ -259,7 +260,7 @@ def test_a_pickle_that_holds_more_than_arrays_runs_nothing(capsys):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         put_in(archive, "test_batch", pickle.dumps({b"data": Malicious()}))
-    with pytest.raises(pickle.UnpicklingError, match=r"builtins\.print is no part"):
+    with refused(pickle.UnpicklingError, "builtins.print", "no part of an array"):
         _formats.cifar10(packed.getvalue())
     assert capsys.readouterr().out == ""
 

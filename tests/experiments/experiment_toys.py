@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from bnlib import experiments
 from bnlib.experiments import _registry
@@ -40,6 +41,12 @@ def register(begin):
         begin((arm, size, steps))
         draws = np.random.default_rng(context.seed_sequence).random(steps)
         return {"value": size * draws.sum(), "tuple": (1, 2)}
+
+
+def context(seed=0, **datasets):
+    """Return what an experiment gives a unit."""
+    sequence = np.random.SeedSequence(seed)
+    return experiments.Context(torch.device("cpu"), sequence, datasets)
 
 
 class Toy:

@@ -14,12 +14,12 @@ SMALL = {
     "kernel-errors": {"inputs": ["mean 1e4", "float16, deviation 200"]},
     "kernel-speed": {
         "cases": ["32x64"],
-        "backends": ["torch", "triton", "cpu", "auto"],
+        "backends": ["pytorch", "triton", "c", "auto"],
     },
     "kernel-speed-gpu": {
         "cases": ["32x64x56x56"],
         "dtypes": ["float32"],
-        "backends": ["torch", "native"],
+        "backends": ["pytorch", "torch"],
         "megabytes": 0.01,
     },
 }
@@ -77,7 +77,7 @@ def row(**changed):
         "megabytes": 25.0,
         "copy_ms": 5.0,
         "copy_spread": 0.01,
-        "torch_spread": 0.01,
+        "pytorch_spread": 0.01,
         "compile_seconds": 4.2,
         "forward_ms": [9.0, 4.5, None],
         "both_ms": [30.0, 20.0, None],
@@ -95,7 +95,7 @@ def record(id, *rows, **parameters):
     return experiments.Record(**empty | {"parameters": whole, "results": list(rows)})
 
 
-THREE = {"backends": ["torch", "cpu", "auto"], "activations": ["none"]}
+THREE = {"backends": ["pytorch", "c", "auto"], "activations": ["none"]}
 
 
 def test_a_row_tells_bandwidth_times_speedups_and_the_time_to_compile():
@@ -104,7 +104,7 @@ def test_a_row_tells_bandwidth_times_speedups_and_the_time_to_compile():
     assert line.split() == [*words, "compiled", "in", "4", "s"]
 
 
-@pytest.mark.parametrize("what", ["copy_spread", "torch_spread"])
+@pytest.mark.parametrize("what", ["copy_spread", "pytorch_spread"])
 @pytest.mark.parametrize(("spread", "noisy"), [(0.19, False), (0.21, True)])
 def test_a_row_is_noisy_if_the_copies_or_torchs_times_scatter(what, spread, noisy):
     found = record("kernel-speed", row(**{what: spread}), **THREE)
@@ -125,9 +125,9 @@ def error_row(**changed):
 def test_goals_are_met_or_missed_by_the_worst_that_was_measured():
     worse = row(case="4096x512", forward_speedup=[1.0, 1.5, None])
     speed = record("kernel-speed", row(), worse, **THREE)
-    errors = record("kernel-errors", error_row(), backends=["torch", "cpu"])
+    errors = record("kernel-errors", error_row(), backends=["pytorch", "c"])
     found = {line[:40].strip(): line for line in bench_kernels.goals(speed, errors)[1:]}
-    noisy = dataclasses.replace(speed, results=[worse | {"torch_spread": 0.3}])
+    noisy = dataclasses.replace(speed, results=[worse | {"pytorch_spread": 0.3}])
     assert bench_kernels.goals(noisy, errors)[1].endswith("MISSED, in a noisy row")
     # Nothing was measured with ReLU, with few channels, by auto, in half precision.
     assert list(found) == [
@@ -144,7 +144,7 @@ def test_goals_are_met_or_missed_by_the_worst_that_was_measured():
 
 def test_errors_in_half_precision_are_told_in_units():
     half = error_row(units=[1.5, 0.5], dx_units=[2.0, 0.5])
-    found = record("kernel-errors", half, backends=["torch", "cpu"])
+    found = record("kernel-errors", half, backends=["pytorch", "c"])
     line = bench_kernels.error_table(found)[-1]
     assert line.split()[-3:] == ["5.0e-01", "/", "5.0e-01"]
 

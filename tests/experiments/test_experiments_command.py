@@ -1,13 +1,15 @@
 """The command line of the experiments."""
 
 import re
+import sys
 
 import pytest
 from experiment_toys import Toy
 
 from bnlib import experiments
-from bnlib.experiments import __main__ as command_line
-from bnlib.experiments import _source
+from bnlib.experiments import __main__ as command_line, _confirm, _records
+
+LOAD = experiments.load_record
 
 
 @pytest.fixture
@@ -25,15 +27,26 @@ def test_list_shows_every_experiment_and_the_date_of_its_record(toy, capsys):
     assert " no " in by_id["toy"]
 
 
-def test_list_tells_a_record_of_older_code(toy, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(command_line, "load_record", lambda id: record)
-    record = toy.run()
-    command_line.main(["list"])
-    assert f" {record.date[:10]} " in capsys.readouterr().out
-    (tmp_path / "module.py").write_text("x = 1")
-    monkeypatch.setattr(_source, "PACKAGE", tmp_path)
-    command_line.main(["list"])
-    assert f"{record.date[:10]}, older code " in capsys.readouterr().out
+def test_list_tells_a_record_of_older_code_and_one_that_was_confirmed(
+    toy, capsys, monkeypatch
+):
+    monkeypatch.setattr(command_line, "load_record", lambda id: LOAD("toy", toy.folder))
+    date = toy.run().date[:10]
+    monkeypatch.setattr(_records, "source_hash", lambda experiment: "another")
+    monkeypatch.setattr(_confirm, "source_hash", lambda experiment: "another")
+
+    def listed():
+        command_line.main(["list"])
+        return capsys.readouterr().out
+
+    assert f" {date}, older code " in listed()
+    confirm = ["confirm", "toy", "--units", "2", "--folder", str(toy.folder)]
+    assert command_line.main(confirm) == 0
+    standing = f"confirmed on 2 of 6 units, {date}"
+    assert capsys.readouterr().out == f"toy: {standing}\n"
+    assert f" {date}, {standing} " in listed()
+    monkeypatch.setattr(_records, "source_hash", lambda experiment: "a third")
+    assert f" {date}, older code " in listed()
 
 
 def test_run_prints_the_mean_and_the_range_over_the_seeds(toy, capsys):
@@ -52,6 +65,11 @@ def test_run_prints_the_mean_and_the_range_over_the_seeds(toy, capsys):
     ("words", "message"),
     [
         (["run", "nope"], "no experiment 'nope'"),
+        (["confirm", "nope"], "no experiment 'nope'"),
+        (["confirm", "toy"], "no record 'toy'"),
+        (["confirm", "kernel-speed"], "make it anew: python -m"),
+        (["confirm", "toy", "--folder", "records", "--units", "7"], "6 units, not 7"),
+        (["confirm", "toy", "--folder", "records", "--units", "0"], "6 units, not 0"),
         (["run", "toy", "--device", "tpu"], "no device 'tpu'"),
         (["run", "toy", "--scale", "paper", "--folder", "records"], "--force"),
         (["run", "toy", "--scale", "paper", "--folder", "file"], "no folder"),
@@ -66,6 +84,17 @@ def test_what_cannot_be_run_exits_with_2_and_one_line(
     assert command_line.main(words) == 2
     captured = capsys.readouterr()
     assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_a_missing_package_ends_in_one_line_that_says_what_to_install(
+    toy, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert command_line.main(["run", "toy"]) == 2
+    captured = capsys.readouterr()
+    assert "proved-and-run[data]" in captured.err
     assert captured.err.count("\n") == 1
     assert captured.out == ""
 

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from bnlib import data, experiments
-from bnlib.experiments import _training, ioffe
+from bnlib.experiments import _training
+from bnlib.networks import mlp
 
 SHORT = {"arms": ["batch_norm"], "seeds": [0]}
 
@@ -68,26 +69,6 @@ def test_dropout_trains_and_leaves_torchs_generator_alone():
 def test_dropout_changes_the_training_and_only_if_it_is_there():
     none, half = run("ioffe-dropout", **SHORT, steps=60).array("accuracy")[0, :, 0, 0]
     assert none != half
-    network = _training.perceptron(
-        (3, 4, 5, 2), nn.BatchNorm1d, nn.ReLU, lambda n: 1.0, torch.Generator(), 0.5
-    )
-    kinds = [type(layer).__name__ for layer in network]
-    assert kinds == [
-        *("Linear", "BatchNorm1d", "ReLU", "Dropout"),
-        *("Linear", "BatchNorm1d", "ReLU", "Dropout", "Linear"),
-    ]
-
-
-def test_weights_have_the_asked_deviation_whatever_the_norm():
-    plain, normed = (
-        _training.perceptron(
-            (300, 400, 5), norm, nn.ReLU, lambda n: 3 / n, torch.Generator()
-        )
-        for norm in ioffe.NORMS.values()
-    )
-    assert plain[0].weight.std().item() == pytest.approx(0.01, rel=0.02)
-    assert torch.equal(plain[0].weight, normed[0].weight)
-    assert torch.equal(plain[-1].weight, normed[-1].weight)
 
 
 def test_minibatches_pass_over_all_rows_before_any_comes_again():
@@ -98,11 +79,52 @@ def test_minibatches_pass_over_all_rows_before_any_comes_again():
     assert not torch.equal(torch.cat(batches[:3]), torch.cat(batches[3:6]))
 
 
+def line(slope):
+    """A classifier of one number into two classes, with a given slope."""
+    network = nn.Linear(1, 2)
+    with torch.no_grad():
+        network.weight[:] = torch.tensor([[slope], [0.0]])
+        network.bias.zero_()
+    return network
+
+
+def test_training_takes_every_step_and_hands_some_to_a_look():
+    x, y = torch.arange(6.0)[:, None], torch.arange(6) % 2
+    one, other, seen = line(1.0), line(1.0), []
+
+    def look(step, x, y, take):
+        seen.append((step, len(x), take()))
+        return True
+
+    options = {"rate": 0.1, "batch_size": 2, "steps": 5}
+    orders = [torch.Generator().manual_seed(3) for _ in range(2)]
+    assert _training.train(one, x, y, order=orders[0], **options)
+    assert _training.train(
+        other, x, y, order=orders[1], at=(1, 4), look=look, **options
+    )
+    assert [(step, rows) for step, rows, _ in seen] == [(1, 2), (4, 2)]
+    assert torch.equal(one.weight, other.weight)
+    assert not torch.equal(one.weight, line(1.0).weight)
+
+
+def test_training_ends_after_a_loss_that_is_not_finite_or_where_a_look_says_so():
+    x, y, steps = torch.full((4, 1), 1e38), torch.zeros(4).long(), []
+
+    def look(step, x, y, take):
+        steps.append(step)
+        return step < 2
+
+    options = {"rate": 0.1, "batch_size": 2, "steps": 9, "order": torch.Generator()}
+    assert not _training.train(line(-1e38), x, y, **options)
+    every = {"at": range(9), "look": look}
+    assert not _training.train(line(1.0), x, y, **options, **every)
+    assert steps == [0, 1, 2]
+
+
 def test_a_step_of_descent_is_that_of_torchs_sgd():
     x, y = torch.randn(8, 3, generator=torch.Generator()), torch.arange(8) % 2
     one, other = (
-        _training.perceptron((3, 4, 2), None, nn.ReLU, lambda n: 1, torch.Generator())
-        for _ in range(2)
+        mlp((3, 4, 2), scale=lambda n: 1, generator=torch.Generator()) for _ in range(2)
     )
     loss = _training.descend(one, x, y, 0.3)
     optimizer = torch.optim.SGD(other.parameters(), lr=0.3)

@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from bnlib import data, experiments, smoothness
 from bnlib.experiments import kohler_networks
-from bnlib.experiments._training import checkpoints
+from bnlib.experiments._training import checkpoints, standardised
 
 SMALL = {"width": 6, "hidden_layers": 3, "steps": 12, "looks": 4, "samples": 2}
 LISTS = ("weights", "weights_errors", "bn_directions", "bn_directions_errors")
@@ -101,7 +102,7 @@ def test_a_descent_ends_where_the_loss_leaves_all_bounds(values):
 def test_inputs_have_mean_0_and_deviation_1_and_blank_ones_stay_0():
     images = dataset(shape=(3, 2, 2))
     images.x_train[:, 0, 0, 0] = 7
-    x, y = kohler_networks._training_set(images, "cpu")
+    x, y, *_ = standardised(images, "cpu", np.float32)
     assert x.shape == (40, 12)
     assert x.dtype == torch.float32
     assert x[:, 0].abs().max() == 0
@@ -122,7 +123,7 @@ def replayed(arm, rate, given):
     context = experiments.Context(torch.device("cpu"), sequence, {})
     weights, _ = kohler_networks.generators(context, 2)
     made = kohler_networks._network(arm, 5, SMALL["width"], 3, weights)
-    x, y = kohler_networks._training_set(given, "cpu")
+    x, y, *_ = standardised(given, "cpu", np.float32)
     lengths = [m.weight for m in made if isinstance(m, nn.BatchNorm1d)]
     rest = [p for p in made.parameters() if all(p is not g for g in lengths)]
     groups = [{"params": rest}, {"params": lengths, "lr": 10 * rate}]
@@ -252,17 +253,17 @@ def test_a_unit_that_is_constant_leaves_the_blocks_of_directions_empty():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"rate": 0.0}, "learning_rate is 0"),
-        ({"rate": math.inf}, "learning_rate is inf"),
-        ({"width": 0}, "width is 0"),
-        ({"hidden_layers": 0}, "hidden_layers is 0"),
-        ({"steps": 0}, "steps is 0"),
-        ({"looks": 1}, "looks is 1"),
-        ({"samples": 1}, "samples is 1"),
+        ({"rate": 0.0}, ("learning_rate", 0, "number above 0")),
+        ({"rate": math.inf}, ("learning_rate", "inf", "finite, above 0")),
+        ({"width": 0}, ("width", 0, "integer of at least 1")),
+        ({"hidden_layers": 0}, ("hidden_layers", 0, "integer of at least 1")),
+        ({"steps": 0}, ("steps", 0, "integer of at least 1")),
+        ({"looks": 1}, ("looks", 1, "integer of at least 2")),
+        ({"samples": 1}, ("samples", 1, "integer of at least 2")),
     ],
 )
 def test_sizes_that_make_no_run_are_refused(changed, message):
-    with pytest.raises(ValueError, match=message):
+    with refused(ValueError, *message):
         run(**changed)
 
 

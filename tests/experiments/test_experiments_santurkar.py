@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from common import generator
 from torch import nn
 
 from bnlib import data, experiments
@@ -14,10 +15,6 @@ from bnlib.shift import gradient_shift, with_noise
 
 def run(id, **changed):
     return experiments.run(id, device="cpu", **changed)
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def test_the_first_look_at_the_deep_linear_network_is_before_any_step():

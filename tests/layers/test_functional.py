@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 from common import PRESENT, SHAPES, assert_same, buffers, parameters, randn, torchs
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from kernels import channels_last, expanded, sliced
 from torch.autograd import gradcheck, gradgradcheck
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 from common import buffers, parameters, randn
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from kernels import EVERY, normal
+from refusals import refused
 from torch.autograd import gradcheck, gradgradcheck
 
 from bnlib.functional import batch_norm
@@ -152,15 +152,43 @@ def test_a_channels_last_input_keeps_its_layout():
 
 
 BAD = {
-    "kind": ([[True]], TypeError, "mask is a list: give a torch tensor"),
-    "NumPy": (np.ones((4, 5), bool), TypeError, "mask is a ndarray"),
-    "dtype": (torch.ones(4, 5), TypeError, r"mask has dtype torch\.float32"),
-    "integers": (torch.ones(4, 5, dtype=torch.uint8), TypeError, "uint8: give torch.b"),
-    "channels": (torch.ones(4, 3, 5).bool(), ValueError, r"give \(4, 5\)"),
-    "transposed": (torch.ones(5, 4).bool(), ValueError, r"\(5, 4\) .*give \(4, 5\)"),
-    "short": (torch.ones(4).bool(), ValueError, r"mask has shape \(4,\)"),
-    "device": (torch.ones(4, 5, device="meta").bool(), ValueError, "mask is on meta"),
-    "one kept": (lengths(1, 0, 0, 0, longest=5), ValueError, "keeps one position"),
+    "kind": ([[True]], TypeError, ("mask", "list", "torch tensor")),
+    "NumPy": (np.ones((4, 5), bool), TypeError, ("mask", "ndarray", "torch tensor")),
+    "dtype": (
+        torch.ones(4, 5),
+        TypeError,
+        ("mask", "float32", "torch.bool"),
+    ),
+    "integers": (
+        torch.ones(4, 5, dtype=torch.uint8),
+        TypeError,
+        ("mask", "uint8", "torch.bool"),
+    ),
+    "channels": (
+        torch.ones(4, 3, 5).bool(),
+        ValueError,
+        ("mask", "(4, 3, 5), input (4, 3, 5)", "(4, 5)"),
+    ),
+    "transposed": (
+        torch.ones(5, 4).bool(),
+        ValueError,
+        ("mask", "(5, 4), input (4, 3, 5)", "(4, 5)"),
+    ),
+    "short": (
+        torch.ones(4).bool(),
+        ValueError,
+        ("mask", "(4,), input (4, 3, 5)", "(4, 5)"),
+    ),
+    "device": (
+        torch.ones(4, 5, device="meta").bool(),
+        ValueError,
+        ("input", "cpu, mask meta", "one device"),
+    ),
+    "one kept": (
+        lengths(1, 0, 0, 0, longest=5),
+        ValueError,
+        ("mask", "one position, (4, 3, 5)"),
+    ),
 }
 
 
@@ -168,7 +196,7 @@ BAD = {
 def test_a_bad_mask_is_named_and_nothing_changes(bad):
     mask, raised, says = BAD[bad]
     mean, var = torch.zeros(3), torch.ones(3)
-    with pytest.raises(raised, match=says):
+    with refused(raised, *says):
         batch_norm(normal(4, 3, 5), mean, var, training=True, mask=mask)
     assert (mean == 0).all()
     assert (var == 1).all()

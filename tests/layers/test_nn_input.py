@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from common import assert_unchanged, pair, randn, snapshot
+from refusals import refused
 
 import bnlib.nn
 
@@ -13,43 +14,53 @@ def zeros(*shape, **options):
 
 
 BAD = {
-    "rank 1": ("BatchNorm1d", zeros(3), ValueError, r"2D or 3D input \(got 1D"),
+    "rank 1": ("BatchNorm1d", zeros(3), ValueError, ("input", "1D", "2D 3D")),
     "rank 4": (
         "BatchNorm1d",
         zeros(1, 3, 4, 4),
         ValueError,
-        r"2D or 3D input \(got 4D",
+        ("input", "4D", "2D 3D"),
     ),
-    "images": ("BatchNorm2d", zeros(3, 4, 4), ValueError, r"4D input \(got 3D"),
-    "volumes": ("BatchNorm3d", zeros(2, 3, 4, 4), ValueError, r"5D input \(got 4D"),
-    "features": ("BatchNorm1d", zeros(4, 2), ValueError, r"\(4, 2\)"),
-    "one value": ("BatchNorm1d", zeros(1, 3), ValueError, r"\(1, 3\).*one value"),
+    "images": ("BatchNorm2d", zeros(3, 4, 4), ValueError, ("input", "3D", "4D")),
+    "volumes": ("BatchNorm3d", zeros(2, 3, 4, 4), ValueError, ("input", "4D", "5D")),
+    "features": ("BatchNorm1d", zeros(4, 2), ValueError, ("input", "(4, 2)", 3)),
+    "one value": (
+        "BatchNorm1d",
+        zeros(1, 3),
+        ValueError,
+        ("input", "(1, 3), one value per feature", "larger batch"),
+    ),
     "one pixel": (
         "BatchNorm2d",
         zeros(1, 3, 1, 1),
         ValueError,
-        r"\(1, 3, 1, 1\).*one v",
+        ("input", "(1, 3, 1, 1), one value per feature", "larger batch"),
     ),
-    "int": ("BatchNorm1d", zeros(4, 3, dtype=torch.int32), TypeError, "int32"),
+    "int": (
+        "BatchNorm1d",
+        zeros(4, 3, dtype=torch.int32),
+        TypeError,
+        ("input", "int32", "real floating dtype"),
+    ),
     "complex": (
         "BatchNorm1d",
         zeros(4, 3, dtype=torch.complex64),
         TypeError,
-        "complex64",
+        ("input", "complex64", "real floating dtype"),
     ),
     "NumPy": (
         "BatchNorm1d",
         np.zeros((4, 3)),
         TypeError,
-        "ndarray: give a torch tensor",
+        ("input", "ndarray", "torch tensor"),
     ),
-    "list": ("BatchNorm2d", [[1.0]], TypeError, "list: give a torch tensor"),
-    "None": ("BatchNorm3d", None, TypeError, r"None.*: give a torch tensor"),
+    "list": ("BatchNorm2d", [[1.0]], TypeError, ("input", "list", "torch tensor")),
+    "None": ("BatchNorm3d", None, TypeError, ("input", "NoneType", "torch tensor")),
     "device": (
         "BatchNorm1d",
         zeros(4, 3, device="meta"),
         ValueError,
-        "input is on meta",
+        ("input", "on meta but running_mean is on cpu", "both on one device"),
     ),
 }
 
@@ -67,7 +78,7 @@ def test_a_bad_call_is_named_and_changes_nothing(bad, training):
     for momentum in (0.1, None):
         ours, _ = pair(kind, momentum=momentum)
         before = snapshot(ours)
-        with pytest.raises(error, match=says):
+        with refused(error, *says):
             ours.train(training)(x)
         assert_unchanged(ours, before)
 
@@ -85,7 +96,9 @@ def test_one_value_a_feature_without_tracking_is_the_same_error_in_either_mode(
     training,
 ):
     ours = bnlib.nn.BatchNorm1d(3, track_running_stats=False).train(training)
-    with pytest.raises(ValueError, match="one value per feature") as raised:
+    with refused(
+        ValueError, "input", "(1, 3), one value per feature", "larger batch"
+    ) as raised:
         ours(zeros(1, 3))
     assert "training" not in str(raised.value)
 
@@ -96,24 +109,34 @@ def test_one_buffer_alone_is_an_error(training, lost):
     ours, _ = pair("BatchNorm1d")
     ours.train(training)
     setattr(ours, lost, None)
-    with pytest.raises(ValueError, match="both"):
+    with refused(ValueError, "running_mean running_var", "", "both"):
         ours(randn(4, 3))
 
 
 BAD_ARGUMENTS = [
-    ((0,), {}, ValueError, "num_features is 0: give an integer of at least 1"),
-    ((-3,), {}, ValueError, "num_features is -3"),
-    ((3.0,), {}, TypeError, r"num_features is 3\.0: give an integer"),
-    (("3",), {}, TypeError, "num_features is '3'"),
-    ((True,), {}, TypeError, "num_features is True"),
-    ((3, -1), {}, ValueError, "eps is -1: give a finite number of at least 0"),
-    ((3,), {"eps": float("nan")}, ValueError, "eps is nan"),
-    ((3,), {"eps": None}, TypeError, "eps is None: give a number"),
-    ((3,), {"momentum": 1.5}, ValueError, r"momentum is 1\.5: .*\[0, 1\]"),
-    ((3,), {"momentum": -0.1}, ValueError, r"momentum is -0\.1"),
-    ((3,), {"momentum": float("nan")}, ValueError, "momentum is nan"),
-    ((3,), {"momentum": "0.1"}, TypeError, "momentum is '0"),
-    ((3,), {"affin": False}, TypeError, "affin"),
+    ((0,), {}, ValueError, ("num_features", 0, "integer of at least 1")),
+    ((-3,), {}, ValueError, ("num_features", -3, "integer of at least 1")),
+    ((3.0,), {}, TypeError, ("num_features", 3.0, "integer")),
+    (("3",), {}, TypeError, ("num_features", "'3'", "integer")),
+    ((True,), {}, TypeError, ("num_features", True, "integer")),
+    ((3, -1), {}, ValueError, ("eps", -1, "finite, at least 0")),
+    ((3,), {"eps": float("nan")}, ValueError, ("eps", "nan", "finite, at least 0")),
+    ((3,), {"eps": None}, TypeError, ("eps", None, "number")),
+    ((3,), {"momentum": 1.5}, ValueError, ("momentum", 1.5, "finite number in [0, 1]")),
+    (
+        (3,),
+        {"momentum": -0.1},
+        ValueError,
+        ("momentum", -0.1, "finite number in [0, 1]"),
+    ),
+    (
+        (3,),
+        {"momentum": float("nan")},
+        ValueError,
+        ("momentum", "nan", "finite number in [0, 1]"),
+    ),
+    ((3,), {"momentum": "0.1"}, TypeError, ("momentum", "'0.1'", "number")),
+    ((3,), {"affin": False}, TypeError, ("affin",)),
 ]
 
 
@@ -122,7 +145,7 @@ BAD_ARGUMENTS = [
 )
 @pytest.mark.parametrize("name", ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"])
 def test_a_bad_argument_is_named(name, arguments, options, error, says):
-    with pytest.raises(error, match=says):
+    with refused(error, *says):
         getattr(bnlib.nn, name)(*arguments, **options)
 
 
@@ -133,6 +156,6 @@ def test_a_number_set_to_nonsense_later_is_named_and_changes_nothing(name, value
     ours, _ = pair("BatchNorm1d")
     before = snapshot(ours)
     setattr(ours, name, value)
-    with pytest.raises(ValueError, match=f"{name} is {value}"):
+    with refused(ValueError, name, value):
         ours(randn(4, 3))
     assert_unchanged(ours, before)

@@ -13,7 +13,7 @@ import torch
 from bnlib import kernels
 from bnlib.experiments.kernels import reference
 from bnlib.functional import batch_norm
-from bnlib.kernels import _triton
+from bnlib.kernels import Options, _triton
 
 EPS = 1e-5
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -45,9 +45,9 @@ def laid_out(tensor, layout):
 
 def step(x, dy, weight=None, bias=None, relu=False, running=(None, None)):
     """One forward and one backward pass: y, dx, and the gradients of the two."""
-    given = weight, bias, True
-    y, statistics = _triton.forward(x, *running, *given, 0.1, EPS, relu)
-    return y, *_triton.backward(dy, x, statistics, *given, relu)
+    given = weight, bias, Options(True, 0.1, EPS, relu)
+    y, statistics = _triton.forward(x, *running, *given)
+    return y, *_triton.backward(dy, x, statistics, *given)
 
 
 def assert_exact(found, exact, dtype):
@@ -201,9 +201,9 @@ def test_inference_uses_the_running_statistics_and_leaves_them(layout, relu):
     )
     exact = exact.relu() if relu else exact
     exact.backward(dy.double())
-    given = weight, bias, False
-    y, statistics = _triton.forward(x, mean, var, *given, 0.1, EPS, relu)
-    found = y, *_triton.backward(dy, x, statistics, *given, relu)
+    given = weight, bias, Options(False, 0.1, EPS, relu)
+    y, statistics = _triton.forward(x, mean, var, *given)
+    found = y, *_triton.backward(dy, x, statistics, *given)
     expected = exact.detach(), *(each.grad for each in inputs)
     for one, other in zip(found, expected):
         assert_exact(one, other, torch.float32)
@@ -283,3 +283,14 @@ def test_it_is_a_backend_like_the_others():
 
 def test_auto_does_not_choose_the_interpreter():
     assert kernels.choose("auto", drawn(2, 3)) != "triton"
+
+
+def test_an_update_raises_the_version_counters_of_the_running_statistics():
+    x, mean, var = torch.randn(6, 3), torch.zeros(3), torch.ones(3)
+    before = mean._version, var._version
+    _triton.forward(x, mean, var, None, None, Options(True, 0.1, EPS, False))
+    assert mean._version > before[0]
+    assert var._version > before[1]
+    before = mean._version, var._version
+    _triton.forward(x, mean, var, None, None, Options(False, 0.1, EPS, False))
+    assert (mean._version, var._version) == before

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 from halfspace_problems import FORMATS, finite, gaussian, rows
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from refusals import refused
 from scipy import sparse
 from scipy.optimize import minimize

@@ -5,8 +5,7 @@ import pytest
 import torch
 from common import KINDS
 from halfspace_problems import FORMATS, finite, rows, slope_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from refusals import refused
 from scipy import sparse
@@ -84,12 +83,13 @@ def test_lambda_1_is_the_part_of_the_constant_1_that_the_data_fit(kind):
 def test_a_ray_knows_its_derivatives(name, kind, scale):
     # Away from the kinks of the smoothed hinge.
     Z, w = rows(seed=6)
-    ray = FiniteHalfspace(kind(Z), name).ray(vector(kind, w))
+    problem = FiniteHalfspace(kind(Z), name)
+    ray = problem.ray(vector(kind, w))
     moments = ray.moments(scale)
     assert ray.slope(scale) == pytest.approx(slope_of(ray.value, scale, 1e-4), rel=1e-7)
     assert moments.slope == pytest.approx(ray.slope(scale), rel=1e-12)
     solution = vector(kind, scale * w)
-    assert moments.c1 == pytest.approx(ray._problem.c1(solution), rel=1e-11)
+    assert moments.c1 == pytest.approx(problem.c1(solution), rel=1e-11)
     curvature = slope_of(ray.slope, scale, 1e-4)
     assert moments.curvature == pytest.approx(curvature, rel=1e-6)
     np.testing.assert_allclose(ray.Sw, Z.T @ (Z @ w) / len(Z), rtol=1e-12, atol=1e-13)

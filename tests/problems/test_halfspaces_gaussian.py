@@ -205,6 +205,23 @@ def test_an_own_loss_may_bend_far_from_0():
     assert own.c1(w) + mean * own.c2(w) == pytest.approx(expected, rel=1e-10)
 
 
+def test_an_own_loss_that_varies_too_fast_is_refused():
+    class Waves:
+        def value(self, t):
+            return np.sin(3e3 * t) / 3e3
+
+        def d1(self, t):
+            return np.cos(3e3 * t)
+
+        def d2(self, t):
+            return -3e3 * np.sin(3e3 * t)
+
+    problem, w = gaussian()
+    own = GaussianHalfspace(problem.u, problem.S, Waves())
+    with refused(ValueError, "loss", "varies too fast"):
+        own.value(100 * w)
+
+
 def test_a_loss_that_also_falls_may_have_critical_points_off_the_line():
     class Dip:
         def value(self, t):

@@ -342,7 +342,7 @@ BAD = [
         (torch.tensor(U), torch.tensor(S), THETA),
         {},
         TypeError,
-        ("u", "torch tensor", "NumPy array"),
+        ("u", "Tensor", "NumPy array"),
     ),
     (
         (U, S, THETA),
@@ -406,8 +406,8 @@ def test_what_the_problem_does_not_take_is_named(arguments, options, error, says
         (np.ones(2), ValueError, ("W", (2,), "(2, 2), a unit a row")),
         (np.ones((3, 2)), ValueError, ("W", (3, 2), "(2, 2), a unit a row")),
         (np.ones((2, 2), dtype=int), TypeError, ("W", "int64", "real floating dtype")),
-        (torch.ones(2, 2), TypeError, ("W", "torch tensor", "NumPy array")),
-        (None, TypeError, ("W", "NoneType", "NumPy array, torch tensor")),
+        (torch.ones(2, 2), TypeError, ("W", "Tensor", "NumPy array")),
+        (None, TypeError, ("W", "NoneType", "NumPy array")),
     ],
     ids=["vector", "rows", "int", "torch", "none"],
 )

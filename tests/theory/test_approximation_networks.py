@@ -290,7 +290,7 @@ class Wide(torch.nn.Module):
             ValueError,
             ("squared errors", "not finite before the first step"),
         ),
-        (None, TypeError, ("network", "NoneType", "torch module")),
+        (None, TypeError, ("network", "NoneType", "torch.nn.Module")),
     ],
 )
 def test_a_network_that_cannot_be_fitted_is_refused(network, error, message):

@@ -78,8 +78,8 @@ def test_the_network_of_these_tests_separates():
             ValueError,
             ("all labels", 1, "examples of both classes"),
         ),
-        ([0 * LAYERS[0], LAYERS[1]], X, Y, ValueError, ("layer 1", "zero")),
-        ([LAYERS[0], 0 * LAYERS[1]], X, Y, ValueError, ("layer 2", "zero")),
+        ([0 * LAYERS[0], LAYERS[1]], X, Y, ValueError, ("weights[0]", "zero")),
+        ([LAYERS[0], 0 * LAYERS[1]], X, Y, ValueError, ("weights[1]", "zero")),
         (
             [1e200 * w for w in LAYERS],
             1e200 * X,
@@ -103,33 +103,33 @@ def test_the_network_of_these_tests_separates():
         ),
         (LAYERS, X, Y[:1], ValueError, ("y X", "(1,), 2 rows")),
         (LAYERS, X[:0], Y[:0], ValueError, ("X", (0, 2), "(N, d)")),
-        (LAYERS, np.nan * X, Y, ValueError, ("X", "number that is not finite")),
+        (LAYERS, np.nan * X, Y, ValueError, ("X", "not finite")),
         (
             [np.nan * LAYERS[0], LAYERS[1]],
             X,
             Y,
             ValueError,
-            ("layer 1", "weight that is not finite"),
+            ("weights[0]", "not finite"),
         ),
         (
             [LAYERS[0][:1], LAYERS[1]],
             X,
             Y,
             ValueError,
-            ("layer 2", "2 inputs", "units"),
+            ("weights[1]", "(1, 2) and gets 1 numbers", "(out, 1)"),
         ),
         (
             [LAYERS[0][:, :1], LAYERS[1]],
             X,
             Y,
             ValueError,
-            ("layer 1 X", "1 inputs, 2 features"),
+            ("weights[0]", "(2, 1) and gets 2 numbers", "(out, 2)"),
         ),
         (LAYERS[:1], X, Y, ValueError, ("last layer", "2 rows", "one")),
         ([], X, Y, TypeError, ("weights", "list", "list of layers")),
         (LAYERS[1], X, Y, TypeError, ("weights", "ndarray", "list of layers")),
         (None, X, Y, TypeError, ("weights", "NoneType", "list of layers")),
-        ([torch.eye(2), LAYERS[1]], X, Y, TypeError, ("layer 1", "", "one library")),
+        ([torch.eye(2), LAYERS[1]], X, Y, TypeError, ("weights[0]", "", "one library")),
     ],
 )
 def test_a_slope_is_refused(layers, inputs, labels, error, message):
@@ -145,7 +145,7 @@ def test_a_slope_is_refused(layers, inputs, labels, error, message):
         (X, -np.ones(2), ValueError, ("all labels", -1, "examples of both classes")),
         (torch.from_numpy(X), Y, TypeError, ("X", "Tensor", "NumPy array")),
         (X.tolist(), Y, TypeError, ("X", "list", "NumPy array")),
-        (X + np.inf, Y, ValueError, ("X", "number that is not finite")),
+        (X + np.inf, Y, ValueError, ("X", "not finite")),
     ],
 )
 def test_data_that_nothing_separates(inputs, labels, error, message):
@@ -170,12 +170,16 @@ def test_a_linear_hessian_takes_a_vector():
             ValueError,
             ("unit 1 of hidden layer 1", "no incoming weight"),
         ),
-        ([torch.eye(2), torch.eye(2)], TypeError, ("layer 1", "Tensor", "NumPy array")),
+        (
+            [torch.eye(2), torch.eye(2)],
+            TypeError,
+            ("weights[0]", "Tensor", "NumPy array"),
+        ),
         (None, TypeError, ("weights", "NoneType", "list of layers")),
         (
             [np.eye(3), LAYERS[1]],
             ValueError,
-            ("layer 2", "2 inputs", "units"),
+            ("weights[1]", "(1, 2) and gets 3 numbers", "(out, 3)"),
         ),
     ],
 )
@@ -191,7 +195,7 @@ def network(batch_norm):
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        ({"network": 3}, TypeError, ("network", 3, "torch.nn.Module")),
+        ({"network": 3}, TypeError, ("network", "int", "torch.nn.Module")),
         (
             {"network": network(True)},
             ValueError,

@@ -130,7 +130,7 @@ class Bare:
         (
             {"temperature": 0.0},
             ValueError,
-            ("temperature", "0.0 numbers", "finite, above 0"),
+            ("temperature", 0.0, "finite, above 0"),
         ),
         ({"temperature": -1}, ValueError, ("temperature", -1, "finite, above 0")),
         (
@@ -147,7 +147,7 @@ class Bare:
         (
             {"temperature": [0.1] * 3},
             ValueError,
-            ("temperature", "(3,) each 2.0 chains", "one number"),
+            ("temperature", (3,), "one number, each of 2 chains"),
         ),
         ({"step": 0}, ValueError, ("step", 0, "number above 0")),
         ({"step": np.inf}, ValueError, ("step", "inf", "finite, above 0")),
@@ -193,7 +193,7 @@ class Bare:
         (
             {"start": np.full((2, 2), np.inf)},
             ValueError,
-            ("start", "number that is not finite"),
+            ("start", "not finite"),
         ),
         (
             {"start": np.full((2, 2), 1e200)},

@@ -6,6 +6,7 @@ import pytest
 import torch
 from common import assert_unchanged, generator, snapshot
 from refusals import refused
+from torch import nn
 
 import bnlib
 from bnlib.networks import accuracy, mlp, train_classifier
@@ -50,6 +51,37 @@ def test_weights_have_he_variance_and_biases_are_zero():
     layer = mlp((400, 300, 2), batch_norm=False, generator=generator())[0]
     assert layer.weight.var().item() == pytest.approx(2 / 400, rel=0.02)
     assert not layer.bias.any()
+
+
+def test_weights_have_the_asked_deviation_whatever_the_norm():
+    options = {"activation": nn.Tanh, "scale": lambda inputs: 3 / inputs}
+    plain, normed = (
+        mlp((300, 400, 5), batch_norm=norm, generator=generator(), **options)
+        for norm in (None, nn.BatchNorm1d)
+    )
+    assert plain[0].weight.std().item() == pytest.approx(0.01, rel=0.02)
+    assert torch.equal(plain[0].weight, normed[0].weight)
+    assert torch.equal(plain[-1].weight, normed[-1].weight)
+
+
+def test_a_norm_an_activation_and_dropout_follow_every_hidden_layer():
+    network = mlp(
+        (3, 4, 5, 2),
+        batch_norm=nn.LayerNorm,
+        generator=generator(),
+        activation=nn.Tanh,
+        dropout=0.5,
+    )
+    assert [type(layer).__name__ for layer in network] == [
+        *("Linear", "LayerNorm", "Tanh", "Dropout"),
+        *("Linear", "LayerNorm", "Tanh", "Dropout", "Linear"),
+    ]
+    assert [layer.normalized_shape for layer in network[1::4]] == [(4,), (5,)]
+
+
+def test_an_impossible_share_of_dropout_is_named():
+    with refused(ValueError, "dropout", 1.5, "[0, 1]"):
+        mlp((3, 2), generator=generator(), dropout=1.5)
 
 
 def test_training_separates_two_classes_and_repeats_itself():

@@ -88,7 +88,7 @@ def test_a_copy_repeats_the_noise():
     ("network", "error", "says"),
     [
         (nn.Linear(2, 2), ValueError, ("network", "no batch normalization layer")),
-        ("network", TypeError, ("network", "str", "module")),
+        ("network", TypeError, ("network", "str", "torch.nn.Module")),
     ],
 )
 def test_a_network_without_batch_norm_cannot_get_noise(network, error, says):

@@ -123,7 +123,8 @@ def test_statistics_that_do_not_fit_the_buffers_name_their_layer(method):
     "one_shot", [iter, lambda batches: map(torch.relu, batches)], ids=["iter", "map"]
 )
 def test_a_one_shot_iterator_is_refused_for_several_layers(one_shot):
-    says = ("batches", "once, 2 layers", "list or a DataLoader")
+    given = type(one_shot(good())).__name__
+    says = ("batches", f"{given} once, 2 layers", "list or a DataLoader")
     assert_refused(two_layers(), one_shot(good()), ValueError, says)
 
 
@@ -217,7 +218,7 @@ def test_an_unknown_method_lists_the_known_ones(method):
 
 @pytest.mark.parametrize("model", [None, "net", torch.ones(3), nn.BatchNorm1d])
 def test_what_is_no_module_is_named(model):
-    with refused(TypeError, "model", type(model), "torch Module"):
+    with refused(TypeError, "model", type(model), "torch.nn.Module"):
         recalibrate(model, good())
 
 

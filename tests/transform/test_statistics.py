@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 from common import KINDS
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from refusals import refused
 
 import bnlib

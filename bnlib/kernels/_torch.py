@@ -3,27 +3,32 @@
 import torch
 
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+backward = None
 
 
-def batch_norm(
-    input, running_mean, running_var, weight, bias, training, momentum, eps, relu
-):
-    """Return the output, differentiable any number of times."""
+def refusal(input):
+    """Return None: it takes every input."""
+    return None
+
+
+def forward(input, running_mean, running_var, weight, bias, options, keep=True):
+    """Return the output, differentiable any number of times, and None."""
+    training, momentum, eps, relu = options
     # Half precision goes with parameters in float32, all else with its own dtype.
     dtype = torch.float32 if input.dtype.itemsize == 2 else input.dtype
-    given = running_mean, running_var
-    mean, var, weight, bias = (
-        None if vector is None else vector.to(dtype)
-        for vector in (*given, weight, bias)
-    )
+    weight, bias = (None if v is None else v.to(dtype) for v in (weight, bias))
+    # torch writes to what it is given, and saves it for the backward pass, without a
+    # word to the version counters. So it gets copies, in training.
+    running = running_mean, running_var
+    mean, var = (None if v is None else v.to(dtype, copy=training) for v in running)
     output = torch.batch_norm(
         _unambiguous(input), weight, bias, mean, var, training, momentum, eps, True
     )
-    for buffer, updated in zip(given, (mean, var)):
-        if training and updated is not buffer:
-            buffer.copy_(updated)
+    if training and running_mean is not None:
+        running_mean.copy_(mean)
+        running_var.copy_(var)
     output = _as_laid_out(output, input)
-    return output.relu() if relu else output
+    return output.relu() if relu else output, None
 
 
 def _is_ambiguous(input):

@@ -2,10 +2,16 @@
 
 import numpy as np
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+from bnlib import _quadrature
+
 _DENSITY = 1 / np.sqrt(2 * np.pi)
 # Beyond 39 standard deviations the density is below the smallest float.
 _REACH, _FARTHEST = 9.0, 39.0
+_SHORTEST = 1e-12
+_TOO_FAST = (
+    "the loss varies too fast to be integrated: give one that is smooth but for a few "
+    "kinks, or name them in its attribute breaks"
+)
 
 
 def gauss_rule(mean, spread, breaks, functions=()):
@@ -23,10 +29,18 @@ def gauss_rule(mean, spread, breaks, functions=()):
     near = abs(breaks[0] - mean) < _FARTHEST * spread
     base, origin = (breaks[0], (breaks[0] - mean) / spread) if near else (mean, 0.0)
     edges = _edges(origin, spread, breaks - base)
+    panels = _quadrature.panels_between(edges)
+
+    def integrals(panels):
+        y, weights = _points(panels, origin)
+        t = base + spread * y
+        return np.stack([(weights * f(t)).sum(axis=1) for f in functions])
+
     if functions:
-        moved = [lambda y, f=f: f(base + spread * y) for f in functions]
-        edges = _refined(edges, origin, moved)
-    y, weights = (part.ravel() for part in _panels(edges, origin))
+        panels = _quadrature.refined(
+            edges, integrals, shortest=_SHORTEST, refusal=_TOO_FAST
+        )
+    y, weights = (part.ravel() for part in _points(panels, origin))
     return base + spread * y, weights
 
 
@@ -42,26 +56,7 @@ def _edges(origin, spread, offsets):
     return np.unique(np.concatenate([even, near[(near > low) & (near < high)]]))
 
 
-def _panels(edges, origin):
-    half = np.diff(edges)[:, None] / 2
-    y = (edges[:-1, None] + half) + half * _NODES
-    return y, half * _WEIGHTS * (_DENSITY * np.exp(-0.5 * (origin + y) ** 2))
-
-
-def _refined(edges, origin, functions):
-    """Halve the panels whose integrals change by it."""
-    for _ in range(40):
-        middles = (edges[:-1] + edges[1:]) / 2
-        whole = _integrals(edges, origin, functions)
-        halves = _integrals(np.sort([*edges, *middles]), origin, functions)
-        change = np.abs(whole - halves[:, ::2] - halves[:, 1::2])
-        bad = (change > 1e-14 * np.abs(whole).sum(axis=1, keepdims=True)).any(axis=0)
-        if not bad.any():
-            break
-        edges = np.sort([*edges, *middles[bad]])
-    return edges
-
-
-def _integrals(edges, origin, functions):
-    y, weights = _panels(edges, origin)
-    return np.stack([(weights * function(y)).sum(axis=1) for function in functions])
+def _points(panels, origin):
+    """Return nodes and weights that take the normal density into account."""
+    y, weights = _quadrature.points(panels)
+    return y, weights * (_DENSITY * np.exp(-0.5 * (origin + y) ** 2))

@@ -1,9 +1,6 @@
 """What a page says of itself: its description, and the image of its card."""
 
-from types import SimpleNamespace
-
 import pytest
-from sphinx.errors import ConfigError
 
 from tools import build
 
@@ -14,7 +11,7 @@ def extensions(monkeypatch):
 
 
 def summary(*paragraphs):
-    from page_cards import summary
+    from page_descriptions import summary
 
     return summary(paragraphs)
 
@@ -39,30 +36,6 @@ def test_a_sentence_that_is_too_long_is_cut_at_a_word():
 def test_greek_letters_are_written_and_other_formulas_left_out():
     assert summary(r"The scale \gamma counts.") == "The scale γ counts."
     assert summary(r"Take \frac{1}{m} of it. Then go on.") == "Then go on."
-
-
-@pytest.mark.parametrize(
-    "address", ["a-book", "ftp://example.org/", "https:///a", "/a/"]
-)
-def test_what_is_no_address_of_a_site_is_refused(address):
-    from page_cards import check_base_address
-
-    with pytest.raises(
-        ConfigError, match=f"must be the site's address.*got '{address}'"
-    ):
-        check_base_address(None, SimpleNamespace(html_baseurl=address))
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [("", ""), ("https://a.org/b", "https://a.org/b/"), ("https://a.org/", None)],
-)
-def test_the_sites_address_ends_in_a_slash(given, kept):
-    from page_cards import check_base_address
-
-    config = SimpleNamespace(html_baseurl=given)
-    check_base_address(None, config)
-    assert config.html_baseurl == (given if kept is None else kept)
 
 
 def test_the_image_is_the_same_each_time_and_follows_the_title(tmp_path):

@@ -10,9 +10,9 @@ import functools
 import math
 
 import torch
-from torch.autograd.graph import increment_version
 
 from bnlib.kernels import _build, _readable
+from bnlib.kernels._backend import mark_written
 
 _NUMBERS = {
     torch.float32: 0,
@@ -53,19 +53,9 @@ def refusal(input):
     return _built()[1]
 
 
-def forward(
-    input,
-    running_mean,
-    running_var,
-    weight,
-    bias,
-    training,
-    momentum,
-    eps,
-    relu,
-    keep=True,
-):
+def forward(input, running_mean, running_var, weight, bias, options, keep=True):
     """Return the output and, if they are to be kept, the statistics, float64 (3, C)."""
+    training, momentum, eps, relu = options
     x, flags = _dense(input)
     mean, var = _contiguous(running_mean), _contiguous(running_var)
     scale, shift = _contiguous(weight), _contiguous(bias)
@@ -96,18 +86,17 @@ def forward(
     if status != _DONE:
         _check_memory(status, x)
         given = input, running_mean, running_var, weight, bias
-        return _exact(*given, training, momentum, eps, relu)
+        return _beyond_float32(*given, options)
     if training and mean is not None:
         if mean is not running_mean:
             running_mean.copy_(mean)
         if var is not running_var:
             running_var.copy_(var)
-        if not (mean.is_inference() or var.is_inference()):
-            increment_version((mean, var))
+        mark_written(mean, var)
     return output, statistics
 
 
-def backward(grad_output, input, statistics, weight, bias, training, relu):
+def backward(grad_output, input, statistics, weight, bias, options):
     """Return the gradients with respect to input, weight and bias."""
     x, flags = _dense(input)
     if grad_output.stride() != x.stride():
@@ -119,7 +108,7 @@ def backward(grad_output, input, statistics, weight, bias, training, relu):
     status = _built()[0].batch_norm_backward(
         _call(
             x.shape,
-            flags + _TRAINING * training + _RELU * relu,
+            flags + _TRAINING * options.training + _RELU * options.relu,
             _threads(),
             x.dtype,
             None,
@@ -172,9 +161,9 @@ def _check_memory(status, x):
         raise MemoryError(f"no memory to work on an input of shape {tuple(x.shape)}")
 
 
-def _exact(input, mean, var, weight, bias, training, momentum, eps, relu):
-    output, mean, var = _readable.normalise(
-        input, mean, var, weight, bias, training, momentum, eps
-    )
-    statistics = torch.stack([mean, torch.zeros_like(mean), (var + eps).rsqrt()])
-    return output.relu() if relu else output, statistics
+def _beyond_float32(input, running_mean, running_var, weight, bias, options):
+    """Return the readable form's output and statistics: float32 cannot hold these."""
+    given = input, running_mean, running_var, weight, bias
+    output, mean, var = _readable.normalise_batch(*given, options)
+    inv_std = (var + options.eps).rsqrt()
+    return output, torch.stack([mean, torch.zeros_like(mean), inv_std])

@@ -1,10 +1,8 @@
 """Say what each page is, to search engines and where a link to it is shared.
 
-A page's description is the one of its front matter, ``description: ...``, or else
-the sentences that it opens with. It goes into the page's card too (Open Graph),
-beside the book's image. A card's addresses must be whole: they need the address
-of the site, ``html: baseurl`` in ``_config.yml``. Without it the image is named
-relative to the page, which only some services follow.
+By hand, since sphinxext-opengraph, which writes the cards, cuts sentences, prints
+TeX and knows no page without a source. A page's description is the one of its front
+matter, ``description: ...``, or else the sentences that it opens with.
 """
 
 import importlib
@@ -12,11 +10,9 @@ import re
 import textwrap
 import unicodedata
 from html import escape
-from urllib.parse import urlsplit
 
 import preview_image
 from docutils import nodes
-from sphinx.errors import ConfigError
 
 SHORTEST, LONGEST = 50, 160
 SENTENCE_END = re.compile(r"(?<=[.?!])\s+(?=[A-Z])")
@@ -29,19 +25,6 @@ OWN_WORDS = {
     "search": "Search {book}: chapters, exercises, claims, errata, notation, API.",
     "_modules/index": "The source code of the modules of bnlib, the package of {book}.",
 }
-
-
-def check_base_address(app, config):
-    address = config.html_baseurl
-    parts = urlsplit(address)
-    if address and not (parts.scheme in ("http", "https") and parts.netloc):
-        raise ConfigError(
-            "html: baseurl in _config.yml must be the site's address, such as "
-            f"https://YOUR-NAME.github.io/YOUR-BOOK/; got {address!r}"
-        )
-    if address and not address.endswith("/"):
-        # Or the last part of its path would be lost in every address made of it.
-        config.html_baseurl = f"{address}/"
 
 
 def readable(text):
@@ -97,37 +80,32 @@ def description(app, pagename, doctree):
     return given or (summary(opening(doctree)) if doctree else "")
 
 
-def add_card(app, pagename, templatename, context, doctree):
+def describe(app, pagename, templatename, context, doctree):
+    """Add a page's description, and what its card says beside it."""
     base, root = app.config.html_baseurl, app.config.root_doc
-    if pagename == root and base:
-        context["pageurl"] = base
-    text = description(app, pagename, doctree)
-    # The search page is the one that gives its template no title.
-    title = context.get("title", pagename.capitalize())
-    if pagename in app.env.titles:
-        title = app.env.titles[pagename].astext()
-    image = preview_image.NAME
-    properties = {
+    text = escape(description(app, pagename, doctree))
+    if text:
+        tag = f'<meta name="description" content="{text}" />\n'
+        context["metatags"] = context.get("metatags", "") + tag
+    card = {
         "og:type": "website" if pagename == root else "article",
-        "og:site_name": app.config.html_title,
-        "og:title": title,
         "og:description": text,
-        "og:url": context["pageurl"] if base else "",
-        "og:image": base + image if base else context["pathto"](image, resource=True),
-        "og:image:alt": preview_image.alt_text(),
+        "og:image": base + preview_image.NAME,
+        "og:image:alt": escape(preview_image.alt_text()),
         "og:image:width": str(preview_image.WIDTH),
         "og:image:height": str(preview_image.HEIGHT),
     }
-    names = {"description": text, "twitter:card": "summary_large_image"}
-    context["metatags"] = context.get("metatags", "") + "\n".join(
-        f'<meta {kind}="{key}" content="{escape(value)}" />'
-        for kind, tags in (("name", names), ("property", properties))
-        for key, value in tags.items()
-        if value
-    )
+    if pagename in app.env.titles:
+        card["og:title"] = escape(app.env.titles[pagename].astext())
+    if pagename == root and base:
+        # The site's own address is the first page's.
+        context["pageurl"] = card["og:url"] = base
+    # A card's addresses must be whole: without the site's there is none.
+    fields = card if base else {"ogp_disable": True}
+    context["meta"] = (context.get("meta") or {}) | fields
 
 
 def setup(app):
-    app.connect("config-inited", check_base_address)
-    app.connect("html-page-context", add_card)
+    # Before sphinxext-opengraph takes the page's own fields.
+    app.connect("html-page-context", describe, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
