@@ -28,7 +28,7 @@ READY := .venv/.ready
 # run the original's bnlib, or nothing.
 MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd -P)" && echo moved)
 
-.PHONY: help book check test check-site lab serve notebooks pdf executed package release-check assignments bench pins clean moved
+.PHONY: help book check test check-site lab serve sanitize notebooks pdf executed package release-check assignments bench pins clean moved
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -91,6 +91,9 @@ assignments: $(READY)  ## make the problem sets; with KEY and OUT=FOLDER, a cour
 
 bench: $(READY)  ## time bnlib against torch on this machine
 	$(BIN)/python -m tools.bench
+
+sanitize: $(READY)  ## run the C kernel under the compiler's sanitizers
+	$(BIN)/python -m tools.sanitize
 
 # For the oldest Python that is taken, so that every later one finds these versions.
 # No hashes: with them pip refuses PyTorch's own builds, and the book itself.
