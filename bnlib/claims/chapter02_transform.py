@@ -127,8 +127,9 @@ def _second_moment(rng, expected):
     statement=r"$\frac1m\sum_i\hat x_i=0$ and "
     r"$\frac1m\sum_i\hat x_i^2=\sigma^2/(\sigma^2+\epsilon)$: the output has unit "
     r"variance only as far as $\sigma^2\gg\epsilon$.",
-    printed="ε is “an arbitrarily small constant”. Read as if its size did not "
-    "matter, every normalised batch has variance 1.",
+    printed="ε is “an arbitrarily small constant”, and the output has “unit variance, "
+    "if ε is not taken into account”. True as it stands; what fails is to leave out "
+    "an ε of 0.001 at a deviation of 0.01.",
     printed_in="wikipedia-bn",
 )
 def bn_eps_small(rng):
