@@ -162,7 +162,7 @@ def harmless(text):
     """Return a student's Markdown without what could run where it is shown.
 
     A space takes the meaning from HTML tags, from links to anything but the web, from
-    pictures that the web would be asked for, and from MathJax's own links and attributes;
+    pictures that would come from the web, and from MathJax's own links and attributes;
     formulas keep theirs.
     """
     text = re.sub(r"<(?=[A-Za-z/!?])", "< ", text)
