@@ -17,10 +17,6 @@ NUMBERS = [case.number for case in conformance.all_cases()]
 BESIDE = {3, 5, 19, 21, 22, 23, 25, 26, 27, 32}
 
 
-def test_every_row_of_the_list_is_there():
-    assert list(range(1, 34)) == NUMBERS
-
-
 @pytest.mark.parametrize("number", NUMBERS)
 def test_bnlib_gets_it_right(number):
     assert conformance.run(number) == ("right", "")
