@@ -1,4 +1,4 @@
-"""The names of torch that are private and have no public form, in one place."""
+"""The private names of torch that bnlib needs because there is no public form."""
 
 import torch
 
@@ -7,10 +7,11 @@ BatchNormBase = torch.nn.modules.batchnorm._BatchNorm
 
 
 def is_transformed():
-    """Say whether torch.func or forward mode is at work: tensors may be more than data.
+    """Return True while torch.func or forward-mode differentiation is active.
 
-    Of torch.func nothing public tells. Of forward mode `unpack_dual` does, tensor by
-    tensor, which takes a tenth of the time of a small batch.
+    A tensor may then be more than its data. Nothing public tells whether torch.func is
+    active. `unpack_dual` tells it for forward mode, one tensor at a time, but that
+    takes a tenth of the time of a small batch.
     """
     return (
         torch._C._are_functorch_transforms_active()
@@ -19,5 +20,5 @@ def is_transformed():
 
 
 def is_in_backward_pass():
-    """Say whether a backward pass runs this; torch.utils.checkpoint asks so, too."""
+    """Return True inside a backward pass; torch.utils.checkpoint asks the same way."""
     return torch._C._current_graph_task_id() != -1
