@@ -100,6 +100,9 @@ def _files(names, key, is_course):
         files[f"student/{name}.ipynb"] = student
         files[f"solution/{name}.ipynb"] = _text(sets.solution_version(source))
         files[f"{name}.zip"] = _zipped({f"{name}/{name}.ipynb": student})
+        marking = sets.SOURCE / name / "marking.md"
+        if is_course and marking.is_file():
+            files[f"solution/{name}-marking.md"] = marking.read_text(encoding="utf-8")
         if is_course:
             files[f"course/source/{name}/{name}.ipynb"] = _text(source)
     return files

@@ -12,14 +12,14 @@ from bnlib import _checks
 from bnlib.nn import BatchNorm1d
 
 
-def mlp(
+def feed_forward(
     widths: Sequence[int],
     *,
-    batch_norm: bool | Callable[[int], nn.Module] | None = False,
-    generator: torch.Generator,
+    norm: Callable[[int], nn.Module] | None = None,
     activation: Callable[[], nn.Module] = nn.ReLU,
     scale: Callable[[int], float] | None = None,
     dropout: float = 0.0,
+    generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> nn.Sequential:
     """Build a network of linear layers with Gaussian weights and zero biases.
@@ -29,12 +29,9 @@ def mlp(
     widths : sequence of int
         The numbers of inputs, of hidden units layer by layer, and of outputs; at least
         two numbers.
-    batch_norm : bool or callable
-        True puts a `bnlib.nn.BatchNorm1d` between each hidden layer and its
-        activation. A callable takes the number of units and returns the layer to put
-        there. None is False.
-    generator : torch.Generator
-        The generator of the weights, which are the same with and without batch norm.
+    norm : callable, optional
+        Takes the number of units and returns the layer to put between each hidden layer
+        and its activation.
     activation : callable
         Returns the layer after each hidden layer.
     scale : callable, optional
@@ -42,8 +39,10 @@ def mlp(
         weights. The default is He's: sqrt(2 / inputs).
     dropout : float in [0, 1]
         If not 0, dropout with this probability follows each activation.
+    generator : torch.Generator
+        The generator of the weights, which are the same with and without a norm.
     dtype : torch.dtype
-        The dtype of the parameters.
+        The dtype of the linear layers' parameters.
 
     Returns
     -------
@@ -58,21 +57,23 @@ def mlp(
     Examples
     --------
     >>> import torch
-    >>> network = mlp((64, 32, 10), batch_norm=True, generator=torch.Generator())
+    >>> from torch import nn
+    >>> network = feed_forward(
+    ...     (64, 32, 10), norm=nn.LayerNorm, activation=nn.Tanh,
+    ...     generator=torch.Generator(),
+    ... )
     >>> [type(layer).__name__ for layer in network]
-    ['Linear', 'BatchNorm1d', 'ReLU', 'Linear']
+    ['Linear', 'LayerNorm', 'Tanh', 'Linear']
 
     References
     ----------
-    Ioffe and Szegedy 2015, section 3.2, for the place of batch norm.
+    Ioffe and Szegedy 2015, section 3.2, for the place of the norm.
     """
     if len(widths) < 2:
         raise ValueError(f"widths is {widths!r}: give inputs and outputs at least")
     for width in widths:
         _checks.check_integer("a width", width, 1)
     _checks.check_number("dropout", dropout, 0, 1)
-    norm = functools.partial(BatchNorm1d, dtype=dtype) if batch_norm is True else None
-    norm = batch_norm if callable(batch_norm) else norm
     layers = []
     for inputs, outputs in pairwise(widths):
         if layers:
@@ -85,6 +86,50 @@ def mlp(
         nn.init.zeros_(linear.bias)
         layers.append(linear)
     return nn.Sequential(*layers)
+
+
+def mlp(
+    widths: Sequence[int],
+    *,
+    batch_norm: bool,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+) -> nn.Sequential:
+    """Build the ReLU network of the chapters, with bnlib's batch norm or without.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Inputs, hidden units layer by layer, outputs; at least two numbers.
+    batch_norm : bool
+        Whether to put a `bnlib.nn.BatchNorm1d` between each hidden layer and its ReLU.
+    generator : torch.Generator
+        The generator of He's initial weights, the same with and without batch norm.
+    dtype : torch.dtype
+        Of the parameters.
+
+    Returns
+    -------
+    torch.nn.Sequential
+
+    Raises
+    ------
+    TypeError, ValueError
+        If widths are not at least two integers of at least 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = mlp((64, 32, 10), batch_norm=True, generator=torch.Generator())
+    >>> [type(layer).__name__ for layer in network]
+    ['Linear', 'BatchNorm1d', 'ReLU', 'Linear']
+
+    References
+    ----------
+    Ioffe and Szegedy 2015, section 3.2, for the place of batch norm.
+    """
+    norm = functools.partial(BatchNorm1d, dtype=dtype) if batch_norm else None
+    return feed_forward(widths, norm=norm, generator=generator, dtype=dtype)
 
 
 def train_classifier(

@@ -33,7 +33,8 @@ def call(*given):
 NO_TORCH = "ModuleNotFoundError: torch is not there in grading"
 REFUSED = ("PermissionError: [Errno 13]", "PermissionError: [Errno 1]")
 
-# What a cell of a student's tries, and how its remark begins.
+# What a cell of a student's tries, and how its remark begins. Where a test fails, an
+# attempt succeeds: each is one that does no harm, as signal 0 does none.
 ATTEMPTS = {
     "import": ("import torch", NO_TORCH),
     "importlib": ("import importlib\nimportlib.import_module('torch')", NO_TORCH),
@@ -70,10 +71,10 @@ ATTEMPTS = {
     "a child by clone3": (f"{CALL}call(435, None, 0)", "OSError: [Errno 38]"),
     "a program": ("import os\nos.execv('/bin/true', ['true'])", REFUSED),
     "a shell": ("import subprocess\nsubprocess.run('true', shell=True)", REFUSED),
-    "to end the judge": ("import os\nos.kill(os.getppid(), 9)", REFUSED),
-    "to stop all": ("import os\nos.kill(-1, 19)", REFUSED),
+    "to signal the judge": ("import os\nos.kill(os.getppid(), 0)", REFUSED),
+    "to signal all": ("import os\nos.kill(-1, 0)", REFUSED),
     "to limit the judge": (
-        "import os, resource as r\nr.prlimit(os.getppid(), r.RLIMIT_CPU, (1, 1))",
+        "import os, resource as r\nr.prlimit(os.getppid(), r.RLIMIT_CPU)",
         REFUSED,
     ),
     "a trace of the judge": (

@@ -171,6 +171,26 @@ def test_the_minutes_are_estimated_as_the_page_says(name):
 
 
 @EACH_SET
+def test_each_derivation_that_counts_has_a_rubric_that_adds_up(name):
+    """And three answers to hold a student's against: full, half, and none."""
+    text = (sets.SOURCE / name / "marking.md").read_text(encoding="utf-8")
+    rubrics = text.split("\n## ")[1:]
+    counted = [
+        mark(cell)["points"]
+        for cell in by_kind(name, "grade")
+        if cell.cell_type == "markdown" and mark(cell)["points"]
+    ]
+    found = []
+    for rubric in rubrics:
+        rows = re.findall(r"\| ([\d +]+) \|$", rubric, re.MULTILINE)
+        found.append(sum(int(n) for row in rows for n in row.split("+")))
+        assert f"({found[-1]} points)" in rubric.splitlines()[0]
+    assert found == counted
+    for answer in ("**Half, ", "**None, "):
+        assert answer in rubrics[0]
+
+
+@EACH_SET
 def test_each_question_says_the_points_of_its_parts(name):
     """The numbers in brackets of a question by hand add up to its points."""
     cells = sets.load_source(name, "book").cells

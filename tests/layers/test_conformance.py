@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from common import assert_same, parameters, randn, torchs
 from refusals import refused
 
 import bnlib
@@ -31,6 +32,19 @@ def test_a_case_judges_torch_without_an_exception(number):
 
 def test_torch_is_not_compared_with_itself():
     assert conformance.run(32, "torch") == ("not offered", "it is the reference")
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", [(9, 3), (4, 3, 5), (2, 3, 4, 4)], ids=str)
+def test_the_reference_is_what_autograd_finds_of_torchs_function(shape, relu):
+    leaves = randn(*shape).requires_grad_(), *parameters(3, (True, True))
+    dy = randn(*shape, seed=1)
+    x, weight, bias = leaves
+    y = torchs(x, None, None, weight, bias, training=True, eps=1e-3)
+    y = y.relu() if relu else y
+    expected = y, *torch.autograd.grad(y, leaves, dy)
+    found = conformance.reference(x, dy, weight, bias, eps=1e-3, relu=relu)
+    assert_same(found, expected, 1e-11)
 
 
 class Broken(torch.nn.BatchNorm1d):
