@@ -152,8 +152,8 @@ def _run(model, names, batches, first_only):
     if behind and not first:
         listed = ", ".join(sorted(names[layer] for layer in behind))
         raise ValueError(
-            f"layers {listed} run in an order that differs from batch to batch, so "
-            'none is the first to set: use method="one_pass"'
+            f"layers {listed} run in another order from batch to batch, so none is "
+            'the first to set: use method="one_pass"'
         )
     return first, size
 
