@@ -341,8 +341,8 @@ def _with_epsilon(rng, kept):
     verdict="holds",
     source="yang2019",
     statement=r"With batch normalization's shift $\beta\ge\sqrt{B-1}$ in front of "
-    r"ReLU, the growth factor is $\frac{B-2}{B-3}$. For large batches, with $\epsilon>0$ and "
-    r"the conditions of the limit theorem: at a fixed point with "
+    r"ReLU, the growth factor is $\frac{B-2}{B-3}$. For large batches, with "
+    r"$\epsilon>0$ and the conditions of the limit theorem: at a fixed point with "
     r"$v=\mathrm{Var}\,\varphi(\rho Z)>0$, where $\rho^2=\frac v{v+\epsilon}$, the "
     r"growth factor is $\frac{\mathbb E\varphi'(\rho Z)^2}{v+\epsilon}\ge1$, with "
     r"equality only for affine $\varphi$.",
