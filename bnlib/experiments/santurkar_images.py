@@ -48,34 +48,6 @@ def _images(context):
 
 
 @experiment(
-    id="santurkar-noise-conv-rates",
-    title="BN with noise after it, on CIFAR-10 (subset): by learning rate",
-    chapter="01-covariate-shift",
-    source="santurkar2018",
-    sweep={"arm": "arms", "learning_rate": "learning_rates", "seed": "seeds"},
-    paired=("arm", "learning_rate"),
-    data=("cifar10_subset",),
-    threads=1,
-    live={
-        "arms": ["plain", "batch_norm", "noisy"],
-        "learning_rates": [0.1],
-        "seeds": [0],
-        "channels": [8, 16],
-        "batch_size": 64,
-        "steps": 20,
-        "looks": 2,
-    },
-    paper={
-        "arms": ["plain", "batch_norm", "noisy"],
-        "learning_rates": [0.03, 0.3, 1.0],
-        "seeds": [0],
-        "channels": [8, 16, 32],
-        "batch_size": 64,
-        "steps": 300,
-        "looks": 2,
-    },
-)
-@experiment(
     id="santurkar-noise-conv",
     title="BN with noise after it, on CIFAR-10 (subset: 10,000 + 2,000)",
     chapter="01-covariate-shift",
