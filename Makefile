@@ -5,8 +5,7 @@ PYTHON ?= python3
 # The address of PyTorch's own CPU index, if you want its smaller build on Linux.
 TORCH_INDEX ?=
 PORT ?= 8000
-# A course's private key, and the folder in which its grades will be kept.
-KEY ?= $(BNLIB_COURSE_KEY)
+# The folder in which a course's grades will be kept. KEY is its private key.
 OUT ?=
 # What make check tests, when no SUBJECT is named.
 SUBJECT ?=
@@ -28,7 +27,7 @@ READY := .venv/.ready
 # run the original's bnlib, or nothing.
 MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd -P)" && echo moved)
 
-.PHONY: help book check test check-site lab serve notebooks pdf executed package release-check assignments bench pins clean moved
+.PHONY: help book check test check-site lab serve sanitize notebooks pdf executed package release-check assignments bench pins clean moved
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -84,13 +83,19 @@ package:  ## build the wheel and the source distribution into dist
 release-check: $(READY)  ## say what a release still needs
 	@$(BIN)/python -m tools.release
 
-# By way of the environment: a list of processes shows the arguments to everybody.
+# By way of the environment: a list of processes shows the arguments to everybody. An
+# empty key that somebody gave arrives there as well, and is refused.
+ifneq ($(filter command environment,$(firstword $(origin KEY))),)
 assignments: export BNLIB_COURSE_KEY = $(value KEY)
+endif
 assignments: $(READY)  ## make the problem sets; with KEY and OUT=FOLDER, a course
 	$(BIN)/python -m grading make $(if $(OUT),--out "$(OUT)")
 
 bench: $(READY)  ## time bnlib against torch on this machine
 	$(BIN)/python -m tools.bench
+
+sanitize: $(READY)  ## run the C kernel under the compiler's sanitizers
+	$(BIN)/python -m tools.sanitize
 
 # For the oldest Python that is taken, so that every later one finds these versions.
 # No hashes: with them pip refuses PyTorch's own builds, and the book itself.

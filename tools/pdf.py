@@ -190,6 +190,8 @@ def print_book(folder, path, root=ROOT):
         page = chromium.new_page()
         outline = lay_out(page, address, root)
         printed = page.pdf(
+            format="A4",
+            # The margins are those of print.css.
             prefer_css_page_size=True,
             print_background=True,
             display_header_footer=True,

@@ -41,7 +41,8 @@ class Claim:
         name without ending; ``source`` where the statement is from, a key of the
         bibliography or "book".
     printed, printed_in : str or None
-        How a text prints the claim otherwise, and the key of that text.
+        How a text prints the claim otherwise, and the key of that text; several
+        texts that print it: their keys with commas between.
     """
 
     id: str
@@ -161,7 +162,8 @@ def claim(
     kind, verdict : str
         One of `KINDS` and of `VERDICTS`.
     printed, printed_in : str, optional
-        How a text prints it otherwise, and the key of that text; both or neither.
+        How a text prints it otherwise, and the key of that text, or the keys with
+        commas between; both or neither.
 
     Returns
     -------

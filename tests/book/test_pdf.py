@@ -59,6 +59,8 @@ def test_it_has_a_cover_the_contents_and_each_page_on_a_sheet_of_its_own(printed
     assert texts[1].startswith("Contents")
     assert "The first page of a small book" in texts[2]
     assert len(texts) == 5
+    paper = [tuple(map(round, page.mediabox[2:])) for page in printed.pages]
+    assert set(paper) == {(596, 843)}
 
 
 def test_the_contents_give_the_page_of_each_entry(printed):
