@@ -194,7 +194,7 @@ def _sweeps(rng, power):
     factor = hessian[0, 1] ** 2 / (hessian[0, 0] * hessian[1, 1])
     slopes = np.linalg.norm(layer.ours.gradient(trace.W[1]), axis=1)
     return Check.worst(
-        Check(changes[seen] / changes[seen - 1], factor ** (power / 2), "==", 5e-2),
+        Check(changes[seen] / changes[seen - 1], factor ** (power / 2), "==", 1e-2),
         Check(slopes[1], 0.0, "==", allowed=1e-9, scale=slopes[0]),
         Check(np.diff(trace.values), 0.0, "<=", allowed=1e-14, scale=1),
     )
@@ -202,7 +202,7 @@ def _sweeps(rng, power):
 
 @chapter_claim(
     id="k-nn-overall",
-    verdict="contradiction",
+    verdict="wrong",
     statement=r"Let $z\sim N(u,S-uu^\top)$ with $S$ positive definite, $u\ne0$, "
     r"$\lambda_1<1$ and smooth $\ell$, $\varphi$ of moderate growth. Let all units be "
     "on the line or 0, and let a sweep give one unit after the other a length of "
@@ -213,8 +213,10 @@ def _sweeps(rng, power):
     "(from near enough), at the factor of Gauss–Seidel on $H$; for $m=2$ it is "
     "$H_{12}^2/(H_{11}H_{22})$.",
     printed="Since the parameters of each hidden unit converge linearly, the whole "
-    "problem has a linear rate of convergence: one run for each unit.",
-    printed_in="wikipedia-bn",
+    "problem has a linear rate of convergence: one run for each unit (the article). A "
+    "critical point is reached if each unit is optimised exactly (the paper, as "
+    "summarised).",
+    printed_in="wikipedia-bn,kohler2019",
 )
 def k_nn_overall(rng):
     return _sweeps(rng, power=2)
