@@ -15,7 +15,7 @@ from bnlib.claims._instances_gaussian import (
     Gaussian,
     dual_square,
     gradient,
-    slowest_gaussian,
+    tightest_gaussian,
 )
 from bnlib.claims._instances_hidden_layer import (
     CONVEX,
@@ -110,19 +110,18 @@ def bound_of_unit(layer, index, others, w, steps, width=None, power=2, halvings=
 
 
 def _bound(rng, power):
-    """Any start on any problem, and the slowest start on its slowest neighbour."""
+    """Any start on any problem, and the slowest start on its tightest neighbour."""
     layer = random_layer(rng, losses=CONVEX, condition=10 ** rng.uniform(0.3, 0.5))
     # Best lengths stay short, which torch's quadrature needs.
     gaussian = layer.gaussian._replace(u=0.7 * layer.gaussian.u)
     layer = layer._replace(gaussian=gaussian, theta=2 * layer.theta)
     start = random_unit(rng, layer.gaussian)
-    slow, far = slowest_gaussian(layer.gaussian)
+    tight, far = tightest_gaussian(layer.gaussian)
     index = int(rng.integers(2))
     others = lengths_on_line(rng, layer, index)
     any_start = bound_of_unit(layer, index, others, start, steps=4, power=power)
-    layer = layer._replace(gaussian=slow._replace(loss="logistic"))
-    others = lengths_on_line(rng, layer, index)
-    slowest = bound_of_unit(layer, index, others, far, 13, 1e-5, power, halvings=20)
+    layer = layer._replace(gaussian=tight, activation="tanh")
+    slowest = bound_of_unit(layer, index, 0 * others, far, 13, 1e-5, power, halvings=20)
     return Check.worst(
         Check(*any_start, "<=", allowed=1e-9), Check(*slowest, "<=", allowed=1e-9)
     )
