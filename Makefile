@@ -5,8 +5,7 @@ PYTHON ?= python3
 # The address of PyTorch's own CPU index, if you want its smaller build on Linux.
 TORCH_INDEX ?=
 PORT ?= 8000
-# A course's private key, and the folder in which its grades will be kept.
-KEY ?= $(BNLIB_COURSE_KEY)
+# The folder in which a course's grades will be kept. KEY is its private key.
 OUT ?=
 # What make check tests, when no SUBJECT is named.
 SUBJECT ?=
@@ -84,8 +83,11 @@ package:  ## build the wheel and the source distribution into dist
 release-check: $(READY)  ## say what a release still needs
 	@$(BIN)/python -m tools.release
 
-# By way of the environment: a list of processes shows the arguments to everybody.
+# By way of the environment: a list of processes shows the arguments to everybody. An
+# empty key that somebody gave arrives there as well, and is refused.
+ifneq ($(filter command environment,$(firstword $(origin KEY))),)
 assignments: export BNLIB_COURSE_KEY = $(value KEY)
+endif
 assignments: $(READY)  ## make the problem sets; with KEY and OUT=FOLDER, a course
 	$(BIN)/python -m grading make $(if $(OUT),--out "$(OUT)")
 

@@ -4,12 +4,13 @@ A set's cells import :func:`expect` and :func:`instances`, and need NumPy alone.
 makes and grades the sets is ``grading``, in the repository.
 """
 
+import copy
 import os
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["expect", "instances"]
+__all__ = ["expect", "handed_over", "instances", "number"]
 
 
 def instances(name: str) -> np.random.Generator:
@@ -83,6 +84,105 @@ def expect(
     miss = _miss(found, wanted, allowed)
     if miss:
         raise AssertionError(f"{what}: {miss}. {look}")
+
+
+def number(what, found):
+    """Return what a function gave, where one number is asked for.
+
+    Parameters
+    ----------
+    what : str
+        What it is, in words.
+    found : object
+        What the student's function gave.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    AssertionError
+        If it is an array with axes, no number, or not finite.
+
+    Examples
+    --------
+    >>> number("slope", 2)
+    2.0
+    >>> number("slope", [2.0, 3.0])
+    Traceback (most recent call last):
+    AssertionError: slope: one number is asked for, found list
+    """
+    is_number = isinstance(found, int | float | np.number) and not isinstance(
+        found, bool
+    )
+    if isinstance(found, np.ndarray):
+        is_number = found.ndim == 0 and found.dtype.kind in "iuf"
+    kind = type(found).__name__
+    shape = f" of shape {found.shape}" if isinstance(found, np.ndarray) else ""
+    assert is_number, f"{what}: one number is asked for, found {kind}{shape}"
+    try:
+        value = float(found)
+    except (OverflowError, TypeError):
+        value = np.nan
+    assert np.isfinite(value), f"{what}: {kind} is not a finite number"
+    return value
+
+
+def handed_over(state, most):
+    """Return a state as another process gets it: as data, of some bytes at most.
+
+    In grading the process that made it has ended then: what a function kept in a
+    global variable, or in a file, is gone.
+
+    Parameters
+    ----------
+    state : None, number, text, array, or a tuple, list or dict of these
+        What is to be handed over; keys of a dict are text.
+    most : int
+        The bytes that it may have: eight for a number, those of an array's values and
+        of a text's letters, and eight for every tuple, list and dict.
+
+    Returns
+    -------
+    the same kinds of values, copied
+
+    Raises
+    ------
+    AssertionError
+        If it has more bytes, or is not made of data.
+
+    Examples
+    --------
+    >>> handed_over({"count": 2, "mean": np.zeros(3)}, most=64)
+    {'count': 2, 'mean': array([0., 0., 0.])}
+    >>> handed_over([1.0] * 10, most=64)
+    Traceback (most recent call last):
+    AssertionError: the state has 88 bytes, at most 64 are handed over
+    """
+    size = _bytes_in(state)
+    assert size <= most, f"the state has {size} bytes, at most {most} are handed over"
+    return copy.deepcopy(state)
+
+
+def _bytes_in(value):
+    """Count the bytes of data; nothing is free, so that nothing can hide."""
+    if isinstance(value, dict):
+        assert all(isinstance(key, str) for key in value), "a key must be text"
+        return 8 + sum(_bytes_in(part) for pair in value.items() for part in pair)
+    if isinstance(value, tuple | list):
+        return 8 + sum(map(_bytes_in, value))
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(8, (value.bit_length() + 7) // 8)
+    if value is None or isinstance(value, bool | float):
+        return 8
+    if isinstance(value, complex):
+        return 16
+    array = np.asarray(value)
+    assert array.dtype.kind in "biufc", f"a state cannot hold {type(value).__name__}"
+    return max(8, array.nbytes) + 8 * array.ndim
 
 
 def _miss(found, wanted, allowed):

@@ -6,6 +6,7 @@ from torch import Tensor
 from bnlib import _arrays, _batches, _checks, kernels
 
 _FLOATS = {torch.float32, torch.float64, torch.float16, torch.bfloat16}
+_STRIDED = torch.strided
 _NAMES = ("running_mean", "running_var", "weight", "bias")
 
 
@@ -125,7 +126,8 @@ def _normalise(backend, input, vectors, options):
         or (weight is not None and weight.requires_grad)
         or (bias is not None and bias.requires_grad)
     ):
-        return _Passes.apply(input, weight, bias, mean, var, backend, options)
+        # One tuple: torch looks at every argument that stands by itself.
+        return _Passes.apply(input, weight, bias, (mean, var, backend, options))
     return backend.forward(input, *vectors, options, keep=False)[0]
 
 
@@ -133,7 +135,8 @@ class _Passes(torch.autograd.Function):
     """A backend's two passes; further derivatives by differentiable formulas."""
 
     @staticmethod
-    def forward(ctx, input, weight, bias, mean, var, backend, options):
+    def forward(ctx, input, weight, bias, given):
+        mean, var, backend, options = given
         output, statistics = backend.forward(input, mean, var, weight, bias, options)
         ctx.save_for_backward(input, weight, bias, statistics)
         ctx.backend, ctx.options = backend, options
@@ -146,7 +149,7 @@ class _Passes(torch.autograd.Function):
         passed = kernels.gradients if torch.is_grad_enabled() else ctx.backend.backward
         grads = passed(grad_output, input, statistics, weight, bias, ctx.options)
         needed = ctx.needs_input_grad
-        return *[g if n else None for g, n in zip(grads, needed)], *[None] * 4
+        return *[g if n else None for g, n in zip(grads, needed)], None
 
 
 def _check(input, running_mean, running_var, weight, bias, training, momentum, eps):
@@ -186,13 +189,13 @@ def _check(input, running_mean, running_var, weight, bias, training, momentum, e
 def _check_tensor(name, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} is a {type(value).__name__}: give a torch tensor")
-    if value.dtype not in _FLOATS or value.layout is not torch.strided:
+    if value.dtype not in _FLOATS or value.layout is not _STRIDED:
         _arrays.check_arrays(**{name: value})
 
 
 def _check_writable(name, buffer):
     """Raise now if torch would refuse to write into the buffer later."""
-    if buffer.stride(0) == 0 and len(buffer) > 1:
+    if not buffer.is_contiguous() and buffer.stride(0) == 0:
         raise ValueError(f"{name} is an expanded tensor: give one that can be written")
     if buffer.is_inference() and not torch.is_inference_mode_enabled():
         raise ValueError(

@@ -8,6 +8,8 @@ from pathlib import Path
 from grading import check, make, sets
 
 BUILT = "_build/assignments"
+COURSE = "batch-normalization"
+KEY_VARIABLE = "BNLIB_COURSE_KEY"
 
 
 def main(arguments=None):
@@ -28,12 +30,10 @@ def _parser():
     )
     making.add_argument("sets", nargs="*", metavar="SET")
     making.add_argument(
-        "--key",
-        default=os.environ.get("BNLIB_COURSE_KEY") or None,
-        help="the course key, to be kept private; or set BNLIB_COURSE_KEY",
+        "--key", help=f"the course key, to be kept private; or set {KEY_VARIABLE}"
     )
     making.add_argument("--out", help="the folder; needed with a key", metavar="FOLDER")
-    making.add_argument("--course", default="batch-normalization", metavar="NAME")
+    making.add_argument("--course", metavar="NAME")
     making.set_defaults(run=run_make)
     checking = commands.add_parser("check", help="prove sets under several keys")
     checking.add_argument("sets", nargs="*", metavar="SET")
@@ -47,22 +47,29 @@ def _parser():
 
 def run_make(options):
     """Write the sets, and a course folder where there is a key to keep."""
-    if options.key and not options.out:
+    key = os.environ.get(KEY_VARIABLE) if options.key is None else options.key
+    if key == "":
+        where = "--key" if options.key is not None else KEY_VARIABLE
+        raise ValueError(f"{where} is empty: a course key is a line of text, got ''")
+    if key is None and options.course is not None:
+        raise ValueError(
+            f"the course {options.course!r} needs a key of its own: --key, or "
+            f"{KEY_VARIABLE}"
+        )
+    if key is not None and not options.out:
         raise ValueError(
             "a course of your own needs --out FOLDER (make: OUT=FOLDER): grades will "
             "be kept there"
         )
     out = Path(options.out or BUILT).expanduser()
-    key = options.key or sets.DEFAULT_KEY
-    if options.key:
-        make.make_course(options.sets, key, out / "course", options.course)
-    for path in make.make(options.sets, key, out):
+    course = None if key is None else options.course or make.course_in(out) or COURSE
+    for path in make.make(options.sets, key or sets.DEFAULT_KEY, out, course):
         print(f"wrote {path}")
     print(f"student versions in {out / 'student'}, solutions in {out / 'solution'}")
-    if options.key:
-        print(f"course folder for nbgrader: {out / 'course'}; it holds the key")
-    else:
+    if course is None:
         print("made with the public key: its solutions are on the web")
+    else:
+        print(f"course folder for nbgrader: {out / 'course'}; it holds the key")
     return 0
 
 

@@ -55,7 +55,7 @@ def with_cells(notebook, sources):
     return notebook
 
 
-def check(name, keys=KEYS):
+def check(name, keys=KEYS, wrong_keys=None):
     """Grade a set's versions under several keys.
 
     Parameters
@@ -63,6 +63,9 @@ def check(name, keys=KEYS):
     name : str
         A set.
     keys : sequence of str
+    wrong_keys : sequence of str, optional
+        Those of the keys under which the wrong answers are graded; all of them if
+        not given.
 
     Yields
     ------
@@ -81,8 +84,11 @@ def check(name, keys=KEYS):
             "untouched": (untouched, points_of(source)),
             "solution": (source, {}),
         }
-        for title, answer in wrong.items():
-            versions[title] = (with_cells(source, answer["cells"]), answer["lost"])
+        given = wrong if wrong_keys is None or key in wrong_keys else {}
+        for title, answer in given.items():
+            notebook = with_cells(source, answer["cells"])
+            points = points_of(source)
+            versions[title] = notebook, {test: points[test] for test in answer["lost"]}
         notebooks = [notebook for notebook, _ in versions.values()]
         found = _graded(source, notebooks, key, name)
         for (title, (_, wanted)), (lost, grading) in zip(versions.items(), found):

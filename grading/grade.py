@@ -14,19 +14,28 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from grading.worker import Limits, small_environment
+from grading.room import furnish
+from grading.worker import REPOSITORY, Limits, small_environment
 
 #: Seconds that the tests' own work may take beyond the submission's limit.
 GRACE = 30.0
+#: How often a judge may end early before its submission stays without a grade.
+ATTEMPTS = 2
 MAX_TOLD = 8 * 2**20
 
 
 @dataclass
 class Grading:
-    """What the tests found: why each failed, or None; and what there is to know."""
+    """What the tests found: why each failed, or None; and what there is to know.
+
+    Where there is a `fault`, grading did not come to its end, twice: what it says of
+    the tests is not the student's doing, and no grade.
+    """
 
     messages: dict = field(default_factory=dict)
     remarks: list = field(default_factory=list)
+    fault: str | None = None
+    unlocked: list = field(default_factory=list)
 
 
 def grade(work, submissions, key, name, limits=None, user=None):
@@ -36,7 +45,7 @@ def grade(work, submissions, key, name, limits=None, user=None):
     ----------
     work : dict
         The set's own cells: ``locked`` and ``tests``, names and sources in order, and
-        ``functions``, the names that the tests may call.
+        ``functions``, the names that the tests may call and their cells.
     submissions : list of list
         For each, the cells to run, names and sources in order.
     key, name : str
@@ -59,17 +68,29 @@ def grade(work, submissions, key, name, limits=None, user=None):
     limits = limits or Limits()
     owner = None if user is None else _owner(user)
     found = [Grading() for _ in submissions]
-    job = {"key": key, "set": name, **work, "submissions": submissions}
-    with _folder(owner) as place:
-        job |= {"limits": asdict(limits), "owner": owner}
-        job["folder"] = str(place / "student")
-        seconds = len(submissions) * limits.total + GRACE
-        fault, ready = _judge(job, found, seconds, place / "judge")
-    if not ready:
-        raise RuntimeError(f"grading cannot start: {fault}")
-    for grading in found:
+    job = {"key": key, "set": name, **work}
+    job |= {"limits": asdict(limits), "owner": owner}
+    waiting = [*range(len(found))]
+    for attempt in range(ATTEMPTS):
+        again = [Grading() for _ in waiting]
+        job["submissions"] = [submissions[number] for number in waiting]
+        with _folder(owner) as place:
+            job["folder"] = str(place / "student")
+            seconds = len(waiting) * limits.total + GRACE
+            fault, ready = _judge(job, again, seconds, place / "judge")
+        if not ready:
+            if attempt:
+                break
+            raise RuntimeError(f"grading cannot start: {fault}")
+        for number, grading in zip(waiting, again):
+            found[number] = grading
+        waiting = [n for n in waiting if len(found[n].messages) < len(work["tests"])]
+        if not waiting:
+            break
+    for number in waiting:
+        found[number].fault = fault
         for test, _ in work["tests"]:
-            grading.messages.setdefault(test, f"Not graded: {fault}.")
+            found[number].messages.setdefault(test, f"Not graded: {fault}.")
     return found
 
 
@@ -106,13 +127,13 @@ class _folder:
     def __enter__(self):
         self.path = Path(tempfile.mkdtemp(prefix="bnlib-course-"))
         self.path.chmod(0o711)
-        for name in ("student", "judge"):
-            (self.path / name).mkdir(mode=0o700)
-            # Without its list of fonts matplotlib spends seconds to make one.
-            for cached in _font_lists():
-                shutil.copyfile(cached, self.path / name / cached.name)
-        if self.owner is not None:
-            os.chown(self.path / "student", *self.owner)
+        (self.path / "judge").mkdir(mode=0o700)
+        for name in ("student", "student/files", "student/room"):
+            (self.path / name).mkdir()
+            (self.path / name).chmod(0o755)
+        furnish(self.path / "student/room")
+        for cached in _font_lists():
+            shutil.copyfile(cached, self.path / "student" / cached.name)
         return self.path
 
     def __exit__(self, *raised):
@@ -136,6 +157,8 @@ def _judge(job, found, seconds, folder):
         Whether it came to the first submission.
     """
     ours, theirs = socket.socketpair()
+    own = [REPOSITORY, os.environ.get("PYTHONPATH")]
+    paths = os.pathsep.join(filter(None, own))
     with ours, tempfile.TemporaryFile() as told_on_error:
         with theirs:
             process = subprocess.Popen(
@@ -144,7 +167,7 @@ def _judge(job, found, seconds, folder):
                 stdout=theirs.fileno(),
                 stderr=told_on_error,
                 cwd=folder,
-                env=small_environment(str(folder)),
+                env=small_environment(str(folder)) | {"PYTHONPATH": paths},
                 start_new_session=True,
             )
         told = _Told(found)
@@ -178,6 +201,8 @@ class _Told:
             self.started.append(fields["started"])
         elif "ready" in fields:
             self.ready = True
+            for grading in self.found:
+                grading.unlocked = fields["ready"]
         elif "test" in fields:
             grading = self.found[fields["submission"]]
             grading.messages[fields["test"]] = fields["message"]

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import zipfile
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from bnlib._files import write_whole
 from grading import sets
 from grading.keys import KEY_FILE, checked_key, read_key
 
+#: What a course was made as: its name, its sets, and the version.
+ABOUT = "course.json"
 REPOSITORY = Path(__file__).resolve().parents[1]
 CONFIG = """\
 # Read by nbgrader wherever it runs in this folder.
@@ -28,7 +31,7 @@ configure(c)
 """
 
 
-def make(names, key, out):
+def make(names, key, out, course=None):
     """Write the versions of sets that students and teachers get.
 
     Parameters
@@ -38,66 +41,119 @@ def make(names, key, out):
     key : str
     out : path-like
         The folder for ``student``, ``solution``, a zip a set, and ``SHA256SUMS``.
+    course : str, optional
+        The name of a course, whose folder for nbgrader, ``course``, is then made too:
+        sources, configuration and key, for its owner alone.
 
     Returns
     -------
     list of Path
         The zips.
-    """
-    out = Path(out)
-    rendered = {
-        name: sets.load_source(name, checked_key(key))
-        for name in names or sets.set_names()
-    }
-    sums = out / "SHA256SUMS"
-    for folder in ("student", "solution"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-    # Written anew at the end: until then no sum vouches for a file.
-    sums.unlink(missing_ok=True)
-    zips = []
-    for name, source in rendered.items():
-        student, _ = sets.student_version(source)
-        write_whole(out / f"student/{name}.ipynb", _text(student))
-        solution = _text(sets.solution_version(source))
-        write_whole(out / f"solution/{name}.ipynb", solution)
-        zips.append(out / f"{name}.zip")
-        write_whole(zips[-1], _zipped({f"{name}/{name}.ipynb": _text(student)}))
-    made = [*out.glob("*.zip"), *out.glob("student/*.ipynb")]
-    write_whole(sums, "".join(map(_sum_line, sorted(made))))
-    return zips
-
-
-def make_course(names, key, folder, course):
-    """Write a course folder for nbgrader: sources, configuration and key.
-
-    Parameters
-    ----------
-    names : sequence of str
-    key : str
-    folder : path-like
-        Only its owner may look into it.
-    course : str
-        The course's name, as nbgrader's exchange uses it.
 
     Raises
     ------
     ValueError
-        If the folder is that of another key.
+        If the folder holds a course that would change: one of another key, of other
+        sets, of another version or name, or a file that is not as it was made. Nothing
+        is written then.
     """
-    folder, key = Path(folder), checked_key(key)
-    if (folder / KEY_FILE).exists() and read_key(folder) != key:
-        raise ValueError(f"{folder} was made with another key: name another folder")
-    rendered = {name: sets.load_source(name, key) for name in names or sets.set_names()}
+    out, key = Path(out), checked_key(key)
+    names = list(names or sets.set_names())
+    files = _files(names, key, is_course=course is not None)
+    about = {"course": course, "sets": names, "version": version()}
+    _refuse_changes(out, key, about, files)
+    sums = out / "SHA256SUMS"
+    # Written anew at the end: until then no sum vouches for a file.
+    sums.unlink(missing_ok=True)
+    if course is not None:
+        _open_course(out / "course", key, about)
+    for name, content in files.items():
+        write_whole(out / name, content)
+    made = [*out.glob("*.zip"), *out.glob("student/*.ipynb")]
+    write_whole(sums, "".join(map(_sum_line, sorted(made))))
+    return [out / f"{name}.zip" for name in names]
+
+
+def course_in(out):
+    """Return the name of the course that a folder holds, or None."""
+    return _noted(Path(out) / "course").get("course")
+
+
+def _noted(folder):
+    path = folder / ABOUT
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def version():
+    """Return the version that a course is made by."""
+    import bnlib
+
+    return bnlib.__version__
+
+
+def _files(names, key, is_course):
+    """Return what is to be written for students and teachers, by its path."""
+    files = {}
+    for name in names:
+        source = sets.load_source(name, key)
+        student = _text(sets.student_version(source)[0])
+        files[f"student/{name}.ipynb"] = student
+        files[f"solution/{name}.ipynb"] = _text(sets.solution_version(source))
+        files[f"{name}.zip"] = _zipped({f"{name}/{name}.ipynb": student})
+        marking = sets.SOURCE / name / "marking.md"
+        if is_course and marking.is_file():
+            files[f"solution/{name}-marking.md"] = marking.read_text(encoding="utf-8")
+        if is_course:
+            files[f"course/source/{name}/{name}.ipynb"] = _text(source)
+    return files
+
+
+def _refuse_changes(out, key, about, files):
+    """Raise an error that names both, if what is to be made is not what is there."""
+    folder = out / "course"
+    signs = (KEY_FILE, ABOUT, "source", "gradebook.db")
+    if not any((folder / name).exists() for name in signs):
+        return
+    place = f"{folder} holds a course"
+    if read_key(folder) != key:
+        given = "the public key, 'book'" if key == sets.DEFAULT_KEY else "another key"
+        raise ValueError(
+            f"{place} that was made with the key in {folder / KEY_FILE}; this command "
+            f"has {given}: give the course's own key, or name another folder"
+        )
+    known = _noted(folder)
+    for what, new in about.items():
+        old = known.get(what, "one that was not noted")
+        if old != new:
+            raise ValueError(
+                f"{place} whose {what} is {_shown(old)}; this command has "
+                f"{_shown(new)}: name another folder"
+            )
+    for name, content in files.items():
+        path = out / name
+        data = content.encode() if isinstance(content, str) else content
+        if path.exists() and path.read_bytes() != data:
+            raise ValueError(
+                f"{place}, and {path} is not as this command would write it: keep it, "
+                "or remove it to have it made again"
+            )
+
+
+def _shown(value):
+    return ", ".join(value) if isinstance(value, list) else repr(value)
+
+
+def _open_course(folder, key, about):
+    """Make a course's folder, for its owner alone, with its key and configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
+    write_whole(folder / ABOUT, json.dumps(about, indent=1) + "\n")
     write_whole(folder / KEY_FILE, f"{key}\n", mode=0o600)
-    for name, source in rendered.items():
-        (folder / "source" / name).mkdir(parents=True, exist_ok=True)
-        write_whole(folder / f"source/{name}/{name}.ipynb", _text(source))
     config = folder / "nbgrader_config.py"
     # A teacher's own settings stay.
     if not config.exists():
-        write_whole(config, CONFIG.format(course=course, repository=str(REPOSITORY)))
+        text = CONFIG.format(course=about["course"], repository=str(REPOSITORY))
+        write_whole(config, text)
 
 
 def _text(notebook):

@@ -5,6 +5,8 @@ formgrader, the feedback and the export.
 """
 
 import functools
+import hashlib
+import math
 import os
 import re
 import shutil
@@ -14,15 +16,17 @@ from pathlib import Path
 
 import nbformat
 from nbconvert.exporters import NotebookExporter
-from nbgrader import preprocessors as theirs
+from nbgrader import preprocessors as theirs, utils
+from nbgrader.api import Gradebook
 from traitlets import Unicode
 
 from grading import report, sets
 from grading.check import points_of
+from grading.collect import pattern
 from grading.grade import Grading, grade
 from grading.keys import read_key
 from grading.restore import limited, restore
-from grading.submission import harmless
+from grading.submission import MAX_FILE, harmless
 
 # By submission: what was taken out of its folder before it was read.
 _taken_out = {}
@@ -47,12 +51,11 @@ def install(config):
         theirs.AssignLatePenalties,
         theirs.CheckCellMetadata,
     ]
-    # How a learning platform often names what it hands out: ada_1-transform.ipynb,
-    # ada_12_34_1-transform-1.ipynb. For other names, a teacher sets another pattern.
-    names = "|".join(map(re.escape, sets.set_names()))
-    config.FileNameCollectorPlugin.named_regexp = (
-        rf".*[/\\](?P<student_id>[^/\\_]+)_([^/\\]*_)?(?P<file_id>{names})"
-    )
+    config.ExportApp.plugin_class = "grading.table.Table"
+    # For other names of files, a teacher sets another pattern.
+    held = sorted(path.name for path in Path(root, "source").glob("*/"))
+    config.FileNameCollectorPlugin.named_regexp = pattern(held or sets.set_names())
+    config.ZipCollectApp.extractor_plugin = "grading.collect.Archives"
 
 
 def source_of(coursedir, assignment):
@@ -65,30 +68,28 @@ def before(*, assignment, student, notebooks, root):
     """Make a submission's folder one that nbgrader can copy; open its line.
 
     nbgrader copies what lies beside the notebook to where the student will read it:
-    through a link, that would be a file of the teacher's. And it says nothing of a
-    submission without a notebook: that gets its line here too.
+    through a link, that would be a file of the teacher's; over the page of feedback,
+    a file of the student's own.
     """
     folder = Path(notebooks[0]).parent
     student, assignment = folder.parent.name, folder.name
-    source = Path(root, "source", assignment, f"{assignment}.ipynb")
-    total = sum(points_of(nbformat.read(source, as_version=4)).values())
-    known = report.read(report.report_path(root, assignment))
-    for other in folder.parent.parent.glob(f"*/{assignment}/"):
-        # A line that is there tells of a notebook that was.
-        if other.parent.name not in known and not any(other.glob("*.ipynb")):
-            why = _refused(assignment, [path.name for path in other.glob("*")])
-            report.note(root, assignment, other.parent.name, None, total, [why])
     remarks = []
     try:
-        remarks.extend(_take_out(folder))
+        remarks.extend(_take_out(folder, assignment))
     except OSError as error:
         remarks.append(f"a file could not be read: {error.strerror}")
-    _taken_out[student, assignment] = remarks
+    _taken_out.setdefault((student, assignment), []).extend(remarks)
     names = [Path(path).name for path in notebooks]
     why = "grading did not come to its end: see what nbgrader says"
-    if source.name not in names:
+    if f"{assignment}.ipynb" not in names:
         why = _refused(assignment, names)
+    total = _total(root, assignment)
     report.note(root, assignment, student, None, total, [why, *remarks])
+
+
+def _total(root, assignment):
+    source = Path(root, "source", assignment, f"{assignment}.ipynb")
+    return sum(points_of(nbformat.read(source, as_version=4)).values())
 
 
 def _refused(assignment, names):
@@ -97,13 +98,17 @@ def _refused(assignment, names):
     return f"refused: there is no {assignment}.ipynb, {there}"
 
 
-def _take_out(folder):
-    """Remove links and devices; rename a folder that stands where a notebook should."""
+def _take_out(folder, assignment):
+    """Remove links and devices; rename what stands where another file is to come."""
     for place, folders, files in os.walk(folder, topdown=False):
         for name in [*folders, *files]:
             path = Path(place, name)
             mode = path.lstat().st_mode
-            if stat.S_ISDIR(mode) and path.suffix == ".ipynb":
+            page = Path(place) == folder and name.casefold() == f"{assignment}.html"
+            if page:
+                path.rename(path.with_name(f"submitted-{name}"))
+                yield f"{name} stood where the feedback comes: renamed"
+            elif stat.S_ISDIR(mode) and path.suffix == ".ipynb":
                 path.rename(path.with_suffix(".folder"))
                 yield f"{name[:80]} was a folder: renamed"
             elif not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
@@ -113,6 +118,12 @@ def _take_out(folder):
 
 class SubmissionExporter(NotebookExporter):
     """Reads a submission as the set's own notebook with the student's answers."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        # nbgrader makes it when it has looked for submissions, and before it begins.
+        if hasattr(self.parent, "assignments"):
+            _prepare(self.parent)
 
     def from_filename(self, filename, resources=None, **options):
         """Read a notebook: a submitted one put right, any other as it is."""
@@ -127,8 +138,82 @@ class SubmissionExporter(NotebookExporter):
             source = source_of(coursedir, about["assignment"])
             notebook, remarks = restore(source, filename)
             taken = _taken_out.pop((about["student"], about["assignment"]), [])
-            notebook.metadata.bnlib = {"remarks": [*taken, *remarks]}
+            notebook.metadata.bnlib = {
+                "remarks": [*taken, *remarks],
+                "submitted": _digest(filename),
+            }
         return self.from_notebook_node(notebook, resources=resources, **options)
+
+
+def _prepare(converter):
+    """Before any is graded: name what cannot be, and have what is new graded anew."""
+    coursedir = converter.coursedir
+    place = Path(coursedir.format_path(coursedir.submitted_directory, "x", "y"))
+    for folder in list(converter.assignments):
+        student, name = Path(folder).parent.name, Path(folder).name
+        if not student.isprintable():
+            del converter.assignments[folder]
+            converter.log.error("Skipped %r: no name for a folder", student)
+            _note_refused(coursedir.root, name, student, "no name for a folder")
+            continue
+        converter.assignments[folder] = _renamed(folder, name, student)
+        copy = coursedir.format_path(coursedir.autograded_directory, student, name)
+        graded = Path(copy, f"{name}.ipynb")
+        if graded.is_file() and _is_new(Path(folder, graded.name), graded):
+            converter.log.warning("%s of %s is new: graded again", name, student)
+            utils.rmtree(copy)
+    for name in {Path(folder).name for folder in converter.assignments}:
+        _note_absent(coursedir.root, name, place.parents[1])
+
+
+def _renamed(folder, name, student):
+    """Undo a browser's own renaming of the one notebook: ``1-transform (1).ipynb``."""
+    found = sorted(Path(folder).glob("*.ipynb"))
+    if len(found) == 1 and found[0].is_file() and not found[0].is_symlink():
+        [path] = found
+        if re.fullmatch(
+            rf"{re.escape(name)}([ _-]*(\(\d+\)|\d+|copy))+", path.stem, re.I
+        ):
+            found = [path.rename(path.with_name(f"{name}.ipynb"))]
+            remark = f"{path.name[:80]} was renamed {found[0].name}"
+            _taken_out[student, name] = [remark]
+    return [str(path) for path in found]
+
+
+def _is_new(submitted, graded):
+    """Say whether a submission is another file than the one that was graded."""
+    noted = nbformat.read(graded, as_version=4).metadata.get("bnlib", {})
+    return "submitted" in noted and noted["submitted"] != _digest(submitted)
+
+
+def _digest(path):
+    """Return the digest of a file that is one, and no larger than is read."""
+    path = Path(path)
+    if path.is_symlink() or not path.is_file():
+        return None
+    if path.stat().st_size > MAX_FILE:
+        return f"{path.stat().st_size} bytes"
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _note_absent(root, name, submitted):
+    """Write the line of every submission that nbgrader says nothing of."""
+    known = report.read(report.report_path(root, name))
+    for entry in os.scandir(submitted):
+        student, folder = entry.name, Path(entry.path, name)
+        # A line that is there tells of a notebook that was.
+        if report.plain(student) in known or not folder.is_dir():
+            continue
+        if student.startswith("."):
+            _note_refused(root, name, student, "a name with a dot in front is not read")
+        elif not any(folder.glob("*.ipynb")):
+            names = [path.name for path in folder.glob("*")]
+            _note_refused(root, name, student, _refused(name, names))
+
+
+def _note_refused(root, name, student, why):
+    why = why if why.startswith("refused: ") else f"refused: {why}"
+    report.note(root, name, student, None, _total(root, name), [why])
 
 
 class Judge(theirs.base.NbGraderPreprocessor):
@@ -149,6 +234,14 @@ class Judge(theirs.base.NbGraderPreprocessor):
         remarks = list(nb.metadata.get("bnlib", {}).get("remarks", []))
         grading = self._graded(nb, source, name, remarks, coursedir.root)
         points = points_of(source)
+        remarks += _lateness(about, name, student)
+        if grading.fault:
+            why = f"not graded: {grading.fault}; run it again"
+            total = sum(points.values())
+            report.note(coursedir.root, name, student, None, total, [why, *remarks])
+            raise RuntimeError(why)
+        for what in grading.unlocked:
+            self.log.warning("Students' code is not locked in: %s", what)
         for cell in nb.cells:
             if sets.is_test(cell):
                 message = grading.messages[sets.mark(cell)["grade_id"]]
@@ -176,6 +269,14 @@ class Judge(theirs.base.NbGraderPreprocessor):
             os.environ.pop("NBGRADER_EXECUTION", None)
             raise
         return grading
+
+
+def _lateness(about, name, student):
+    """Return the line of a submission that came after the set's date, if it did."""
+    with Gradebook(about["db_url"]) as gradebook:
+        late = gradebook.find_submission(name, student).total_seconds_late
+    days, hours = divmod(math.ceil(late / 3600), 24)
+    return [f"late by {days} days and {hours} hours"] if late > 0 else []
 
 
 def _shown(remarks):

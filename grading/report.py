@@ -21,12 +21,12 @@ def note(course, name, student, points, total, remarks):
     path = report_path(course, name)
     with FileLock(path.with_name(f".{path.name}.lock")):
         rows = read(path)
-        rows[_plain(student)] = {
-            "student": _plain(student),
+        rows[plain(student)] = {
+            "student": plain(student),
             "set": name,
             "autograded": "" if points is None else f"{points:g}",
             "of": f"{total:g}",
-            "remarks": _plain("; ".join(map(line, remarks))),
+            "remarks": plain("; ".join(map(line, remarks))),
         }
         text = io.StringIO()
         writer = csv.DictWriter(text, FIELDS, lineterminator="\n")
@@ -49,6 +49,6 @@ def line(remark):
     return "".join(c for c in words if c.isprintable())[:400]
 
 
-def _plain(text):
+def plain(text):
     """Return a text that no program for tables takes for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

@@ -141,13 +141,14 @@ def solution_version(notebook):
 
 
 def functions_of(notebook):
-    """Return the names of the functions in a source's solution cells."""
-    names = []
-    for cell in notebook.cells:
-        if cell.cell_type == "code" and mark(cell).get("solution"):
-            tree = ast.parse(cell.source)
-            names += [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
-    return names
+    """Return the functions of a source's solution cells: names, and their cells."""
+    return {
+        node.name: mark(cell)["grade_id"]
+        for cell in notebook.cells
+        if cell.cell_type == "code" and mark(cell).get("solution")
+        for node in ast.parse(cell.source).body
+        if isinstance(node, ast.FunctionDef)
+    }
 
 
 def work_of(notebook):

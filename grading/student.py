@@ -1,53 +1,15 @@
 """A student's process: runs the cells, then calls the functions that it is asked to.
 
 It is started with the number of its socket, knows neither the key nor the tests, and
-limits itself before the first cell runs.
+locks and limits itself before the first cell runs.
 """
 
 import builtins
-import ctypes
-import resource
-import signal
+import os
 import socket
 import sys
 
-from grading import wire
-
-#: What differentiates by itself: the sets ask for derivatives.
-NOT_HERE = ("autograd", "jax", "tensorflow", "torch")
-
-
-class Absent:
-    """An importer that refuses what is not there in grading."""
-
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        """Refuse those modules; know nothing of the others."""
-        if name.partition(".")[0] in NOT_HERE:
-            raise ImportError(f"{name} is not there in grading: NumPy alone")
-
-
-def set_limits(memory, cpu, file_size, open_files, processes):
-    """Take limits that only a privileged process could raise again.
-
-    The number of processes is one for all of a user's: it is limited for a user who
-    is there for students' code alone.
-    """
-    limits = {
-        resource.RLIMIT_CPU: cpu,
-        resource.RLIMIT_FSIZE: file_size,
-        resource.RLIMIT_NOFILE: open_files,
-        resource.RLIMIT_CORE: 0,
-    }
-    if processes is not None:
-        limits[resource.RLIMIT_NPROC] = processes
-    # macOS knows this limit and refuses to set it.
-    if sys.platform == "linux":
-        limits[resource.RLIMIT_AS] = memory
-        # The judge's death ends this process too.
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    for kind, value in limits.items():
-        resource.setrlimit(kind, (value, value))
+from grading import room, wire
 
 
 def compiled(source, name):
@@ -108,8 +70,9 @@ def main():
     """Serve until the judge hangs up."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     limits, _ = wire.receive(channel)
-    set_limits(**limits)
-    sys.meta_path.insert(0, Absent)
+    room.set_limits(**limits)
+    missing = room.lock(os.environ["PYTHONPATH"], os.getcwd())
+    wire.send(channel, {"open": missing})
     defined = {}
     namespace = {"__name__": "__main__", "display": lambda *shown, **options: None}
     while True:

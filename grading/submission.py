@@ -161,10 +161,13 @@ def _outputs(outputs):
 def harmless(text):
     """Return a student's Markdown without what could run where it is shown.
 
-    A space takes the meaning from HTML tags, from links to anything but the web, and
-    from MathJax's own links; formulas keep theirs.
+    A space takes the meaning from HTML tags, from links to anything but the web, from
+    pictures that would come from the web, and from MathJax's own links and attributes;
+    formulas keep theirs.
     """
     text = re.sub(r"<(?=[A-Za-z/!?])", "< ", text)
     text = re.sub(r"\](?=\((?!https?://|#|attachment:))", "] ", text)
     text = re.sub(r"\](?=\s*:)", "] ", text)
-    return re.sub(r"\\(?=(?:href|require|unicode)\b)", r"\\ ", text)
+    text = re.sub(r"!(?=\[)(?!\[[^\[\]]*\]\(attachment:[^)\s]*\))", "! ", text)
+    names = "href|require|unicode|mmlToken|class|cssId|style|data|includegraphics"
+    return re.sub(rf"\\(?=(?:{names})\b)", r"\\ ", text)

@@ -2,11 +2,13 @@
 
 import builtins
 import os
+import shutil
 import signal
 import site
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +22,23 @@ REPOSITORY = str(Path(__file__).resolve().parents[1])
 
 
 class Unanswered(BaseException):
-    """No answer to a call: not an ``Exception``, so that no test can catch it."""
+    """No answer to a call: not an ``Exception``, so that no test can catch it.
+
+    Parameters
+    ----------
+    reason : str
+        Why, in words of ours.
+    told : str
+        What the student's process says to it, which may be anything.
+    again : bool
+        Whether a second try may have an answer.
+    slow : str or None
+        The function that took too long.
+    """
+
+    def __init__(self, reason, told="", again=False, slow=None):
+        super().__init__(f"{reason}{told}")
+        self.reason, self.again, self.slow = reason, again, slow
 
 
 @dataclass(frozen=True)
@@ -41,9 +59,7 @@ def small_environment(folder):
     """Return the environment variables of a process that works in a folder."""
     kept = ("PATH", "LD_LIBRARY_PATH", "LANG")
     here = {name: os.environ[name] for name in kept if name in os.environ}
-    paths = [REPOSITORY, os.environ.get("PYTHONPATH")]
     return here | {
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "HOME": folder,
         "TMPDIR": folder,
         "MPLBACKEND": "Agg",
@@ -63,25 +79,35 @@ class Student:
     Parameters
     ----------
     limits : Limits
-    folder : str
-        Where its process works.
+    folder : Path
+        The room that its process imports from, and a folder for its files.
+    functions : dict
+        The names of the set's functions, and of the cells that they belong in.
     owner : pair of int or None
         The user and group that it runs as; None for the judge's own.
     started : callable
         Told the number of every process that is started.
     """
 
-    def __init__(self, limits, folder, owner=None, started=print):
+    def __init__(self, limits, folder, functions, owner=None, started=print):
         self.limits = limits
-        self.folder = folder
+        self.folder = Path(folder)
+        self.functions = functions
         self.owner = owner
         self.started = started
         self.process = None
         self.ran = []
         self.late = {}
+        self.last = None
+        self.missing = []
 
     def open(self):
         """Start a first process, in which nothing of a student's has run yet.
+
+        Returns
+        -------
+        list of str
+            What of it could not be locked on this machine.
 
         Raises
         ------
@@ -91,6 +117,7 @@ class Student:
         self.load([])
         if self.process is None:
             raise RuntimeError("the students' process does not start")
+        return self.missing
 
     def load(self, cells):
         """Take a submission's cells, names and sources in order; start its clock."""
@@ -98,6 +125,7 @@ class Student:
         self.remarks = []
         self.skipped = set()
         self.late = {}
+        self.last = None
         self.deadline = time.monotonic() + self.limits.total
         with suppress(Unanswered):
             self._ready()
@@ -113,7 +141,9 @@ class Student:
             The builtin exception that the function raised.
         """
         if self.late.get(name, 0) > 1:
-            raise Unanswered(f"{name} was too slow twice and is not called again")
+            raise Unanswered(
+                f"{name} was too slow in two tests and is not called again"
+            )
         self._ready()
         packer = wire.Packer()
         tree = packer.pack([list(positional), dict(named)])
@@ -122,23 +152,37 @@ class Student:
             reply, unpacker = self._ask(request, packer.arrays, self.limits.call)
         except TimeoutError:
             self._in_time()
-            self.late[name] = self.late.get(name, 0) + 1
-            raise Unanswered(
-                f"{name} took longer than {self.limits.call:g} s"
-            ) from None
+            reason = f"{name} took longer than {self.limits.call:g} s"
+            raise Unanswered(reason, again=True, slow=name) from None
         except EOFError:
-            raise Unanswered(f"the process ended while {name} ran") from None
+            reason = f"the process ended while {name} ran"
+            raise Unanswered(reason, again=True) from None
         except wire.Refused as refusal:
             raise Unanswered(f"{name} answered with {refusal}") from None
         return self._result(name, reply, unpacker, packer.arrays)
 
+    def failed(self, reason):
+        """Note why a test has no answer after a second try."""
+        if reason.slow:
+            self.late[reason.slow] = self.late.get(reason.slow, 0) + 1
+        self.remark(reason.reason)
+
+    def remark(self, line):
+        """Note what there is to know of the submission, once."""
+        if line not in self.remarks:
+            self.remarks.append(line)
+
     def _result(self, name, reply, unpacker, given):
         if "missing" in reply:
-            raise Unanswered(f"there is no function {name} in the notebook")
+            raise Unanswered(self._why_missing(name))
         if "refused" in reply:
-            raise Unanswered(f"{name} returned {_short(reply['refused'])}")
+            told = _short(reply["refused"])
+            raise Unanswered(f"{name} returned what is no plain data", f": {told}")
         if "raised" in reply:
-            raise _raised(name, reply["raised"])
+            error = _raised(name, reply["raised"])
+            if isinstance(error, Unanswered) and "memory" in error.reason:
+                self.remark(error.reason)
+            raise error
         try:
             value = unpacker.unpack(reply.get("value"))
             changed = unpacker.unpack(reply.get("arrays"))
@@ -147,7 +191,17 @@ class Student:
         except (KeyError, IndexError, TypeError, ValueError, wire.Refused):
             self.stop()
             raise Unanswered(f"{name} answered with a malformed message") from None
+        self.last = f"{name} returned, {_described(value)}"
         return value
+
+    def _why_missing(self, name):
+        cell = self.functions.get(name)
+        if any(line.startswith(f"cell {cell} ") for line in self.remarks):
+            return (
+                f"there is no function {name}: see what stands at the top, under "
+                f"Grading, of cell {cell}"
+            )
+        return f"there is no function {name} in the notebook"
 
     def _ready(self):
         """Have a process in which the cells ran, each on its own."""
@@ -181,15 +235,13 @@ class Student:
                 TimeoutError: f"took longer than {self.limits.cell:g} s",
                 EOFError: "ended the process",
             }.get(type(error), "answered with a malformed message")
-            self.remarks.append(f"cell {name} {why} and is left out")
+            self.remark(f"cell {name} {why} and is left out")
             return
         self.ran.append((name, source))
         if "raised" in reply:
             error = _raised(name, reply["raised"])
             kind = "" if isinstance(error, Unanswered) else f"{type(error).__name__}: "
-            remark = f"cell {name} failed: {kind}{error}"
-            if remark not in self.remarks:
-                self.remarks.append(remark)
+            self.remark(f"cell {name} failed: {kind}{error}")
 
     def _ask(self, message, arrays, seconds):
         """Send a request and return its reply; on any failure the process ends."""
@@ -213,10 +265,23 @@ class Student:
     def _in_time(self):
         if time.monotonic() >= self.deadline:
             self.stop()
-            raise Unanswered(f"the submission took longer than {self.limits.total:g} s")
+            reason = f"the submission took longer than {self.limits.total:g} s"
+            self.remark(reason)
+            raise Unanswered(reason)
+
+    def _files(self):
+        """Return a new folder for a process: what an earlier one left is not there."""
+        folder = Path(tempfile.mkdtemp(dir=self.folder / "files"))
+        # Without its list of fonts matplotlib spends seconds to make one.
+        for fonts in self.folder.glob("fontlist-*.json"):
+            shutil.copyfile(fonts, folder / fonts.name)
+        if self.owner is not None:
+            os.chown(folder, *self.owner)
+        return str(folder)
 
     def _start(self):
         ours, theirs = socket.socketpair()
+        files = self._files()
         with theirs:
             options = {}
             if self.owner is not None:
@@ -224,17 +289,15 @@ class Student:
                 options = {"user": user, "group": group, "extra_groups": []}
             self.process = subprocess.Popen(
                 [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "grading.student",
+                    *(sys.executable, "-P", "-s", "-S", "-m", "grading.student"),
                     str(theirs.fileno()),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                cwd=self.folder,
-                env=small_environment(self.folder),
+                cwd=files,
+                env=small_environment(files)
+                | {"PYTHONPATH": str(self.folder / "room")},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 **options,
@@ -249,8 +312,10 @@ class Student:
         limits["processes"] = self.limits.processes if self.owner else None
         try:
             wire.send(self.channel, limits)
+            until = time.monotonic() + self.limits.start
+            self.missing = wire.receive(self.channel, until)[0]["open"]
             self._ask({"cell": ["", ""]}, (), self.limits.start)
-        except (OSError, EOFError, wire.Refused):
+        except (OSError, EOFError, KeyError, wire.Refused):
             self.stop()
             raise Unanswered("the student's process does not start") from None
 
@@ -294,6 +359,16 @@ def _short(text, size=300):
     return "".join(c for c in line if c.isprintable())[:size]
 
 
+def _described(value):
+    """Return in a few words what a function gave back."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    if isinstance(value, tuple | list):
+        kinds = ", ".join(dict.fromkeys(type(item).__name__ for item in value))
+        return f"a {type(value).__name__} of {kinds or 'nothing'}"
+    return f"a {type(value).__name__}"
+
+
 def _raised(name, told):
     """Return the exception that a student's process told of."""
     kind, text = map(_short, told) if _is_pair(told) else ("Exception", "")
@@ -304,7 +379,9 @@ def _raised(name, told):
     found = getattr(builtins, kind, None)
     if isinstance(found, type) and issubclass(found, Exception):
         with suppress(TypeError):
-            return found(text)
+            error = found(text)
+            error.raised_by = name
+            return error
     return Unanswered(f"{name} ended with {kind}")
 
 

@@ -17,7 +17,7 @@ WRONG = """
 WRONG = {
     "adds one": {
         "cells": {"moved": "def moved(x):\\n    return x + 1 + SHIFT"},
-        "lost": {"moved-values": 2, "moved-hidden": 1},
+        "lost": {"moved-values", "moved-hidden"},
     },
 }
 """
@@ -36,7 +36,8 @@ MOVED_VALUES = """rng = instances("moved-values")
 x = rng.normal(size=4)
 wanted = x + SHIFT
 expect("moved", moved(x.copy()), wanted, 1e-12, "Look at SHIFT.")"""
-MOVED_HIDDEN = """assert moved(np.zeros(2)).shape == (2,), "one value each"
+MOVED_HIDDEN = """rng = instances("moved-hidden")
+assert moved(np.zeros(2)).shape == (2,), "one value each"
 ### BEGIN HIDDEN TESTS
 x = np.arange(6.0)[::2]
 before = x.copy()

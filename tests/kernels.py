@@ -1,4 +1,4 @@
-"""What the tests of backends share: which are here, hard inputs, and the truth."""
+"""What the tests of backends share: which are here, and hard inputs."""
 
 import pytest
 import torch
@@ -34,28 +34,6 @@ def expanded(x):
 def normal(*shape, mean=0.0, std=1.0, seed=0):
     values = torch.randn(shape, generator=generator(seed), dtype=torch.float64)
     return (values * std + mean).float()
-
-
-def truth(x, weight=None, bias=None, upstream=None, eps=1e-5, relu=False):
-    """Return the output and the three gradients in float64, by plain autograd.
-
-    The mean is taken off twice: what the first sum rounded away is gone then.
-    """
-    wide = x.detach().double().requires_grad_()
-    axes = [axis for axis in range(x.ndim) if axis != 1]
-    shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
-    ones, zeros = torch.ones(x.shape[1]), torch.zeros(x.shape[1])
-    weight, bias = (
-        (one if given is None else given).detach().double().requires_grad_()
-        for given, one in ((weight, ones), (bias, zeros))
-    )
-    centred = wide - wide.detach().mean(axes, keepdim=True)
-    centred = centred - centred.mean(axes, keepdim=True)
-    x_hat = centred / (centred.square().mean(axes, keepdim=True) + eps).sqrt()
-    y = x_hat * weight.view(shape) + bias.view(shape)
-    y = y.relu() if relu else y
-    upstream = torch.ones_like(y) if upstream is None else upstream.double()
-    return y.detach(), *torch.autograd.grad(y, (wide, weight, bias), upstream)
 
 
 def error(found, exact):

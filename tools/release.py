@@ -17,8 +17,8 @@ HEADING = re.compile(
     r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\d{4}-\d\d-\d\d))?$", re.M
 )
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.M)
-#: What the list of experiments says of one without a good record.
-STALE_RECORD = re.compile(r"older code|(?<=  )(?:no|broken)(?=  )")
+#: What the list of experiments says of a record that no longer stands for its code.
+STALE_RECORD = re.compile(r"older code|(?<=  )broken(?=  )")
 
 
 def git(root, *arguments):
@@ -103,7 +103,7 @@ def tree(root):
 
 
 def records(root):
-    """Find the records that are missing, or of older code."""
+    """Find the records that older code made, or that cannot be read."""
     done = subprocess.run(
         [sys.executable, "-m", "bnlib.experiments", "list"],
         cwd=root,

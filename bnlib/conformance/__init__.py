@@ -2,10 +2,11 @@
 
 Each case is a small input on which some implementation of batch norm has gone wrong,
 and the right answer. Chapter 14 prints the list by running it; the test suite holds
-bnlib to every row.
+bnlib to every row. The right values are those of `definition` and `reference`.
 """
 
+from bnlib._reference import definition, reference
 from bnlib.conformance import _arithmetic, _training, _usage  # noqa: F401
 from bnlib.conformance._cases import Outcome, all_cases, run
 
-__all__ = ["Outcome", "all_cases", "run"]
+__all__ = ["Outcome", "all_cases", "definition", "reference", "run"]

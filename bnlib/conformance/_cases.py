@@ -145,20 +145,6 @@ def _names(kinds):
     return " or ".join(kind.__name__ for kind in kinds)
 
 
-def reference(x, weight=None, bias=None, eps=1e-5):
-    """Return the right output for a batch, in float64 by the definition."""
-    x = x.detach().double()
-    axes = [axis for axis in range(x.ndim) if axis != 1]
-    shape = [1, -1] + [1] * (x.ndim - 2)
-    mean = x.mean(dim=axes, keepdim=True)
-    # Once more, for what the first mean rounded away.
-    mean = mean + (x - mean).mean(dim=axes, keepdim=True)
-    var = (x - mean).square().mean(dim=axes, keepdim=True)
-    y = (x - mean) / (var + eps).sqrt()
-    y = y if weight is None else y * weight.detach().double().reshape(shape)
-    return y if bias is None else y + bias.detach().double().reshape(shape)
-
-
 def gradient(function, x, dy):
     """Return the gradient of the sum of function(x) times dy, with respect to x."""
     x = x.detach().clone().requires_grad_()

@@ -8,12 +8,12 @@ from torch import nn
 from torch.optim import swa_utils
 
 import bnlib
+from bnlib._reference import definition
 from bnlib.conformance._cases import (
     NotOffered,
     case,
     expect,
     expect_close,
-    reference,
 )
 
 
@@ -85,14 +85,14 @@ def _(library):
         layer.track_running_stats = tracks
         if layer.running_mean is None:
             # What a flipped layer has no buffers for it can only take from the batch.
-            expect_close(layer.train()(x), reference(x), 1e-6)
-            expect_close(layer.eval()(x), reference(x), 1e-6)
+            expect_close(layer.train()(x), definition(x), 1e-6)
+            expect_close(layer.eval()(x), definition(x), 1e-6)
             continue
         before = layer.running_mean.clone()
-        expect_close(layer.train()(x), reference(x), 1e-6)
+        expect_close(layer.train()(x), definition(x), 1e-6)
         moved = not torch.equal(layer.running_mean, before)
         expect(moved is tracks, f"tracking={tracks} and the buffers moved={moved}")
-        expect_close(other.train()(x), reference(x), 1e-6)
+        expect_close(other.train()(x), definition(x), 1e-6)
 
 
 @case(18, "momentum=None: the plain average over the batches")

@@ -1,4 +1,4 @@
-"""python -m bnlib.experiments list | run ID --scale live|paper | confirm ID"""
+"""python -m bnlib.experiments list | run ID --scale live|paper | confirm [ID ...]"""
 
 import argparse
 import sys
@@ -25,7 +25,9 @@ def _parser():
     run.add_argument("--force", action="store_true", help="replace the record")
     run.add_argument("--folder", help="write the record there")
     again = commands.add_parser("confirm", help="compute units of a record again")
-    again.add_argument("id", metavar="ID")
+    again.add_argument(
+        "ids", nargs="*", metavar="ID", help="every record of older code, if none"
+    )
     again.add_argument("--units", type=int, default=8, help="how many, 8 if not given")
     again.add_argument("--device", default="auto", help="as for run")
     again.add_argument("--folder", default=RECORDS, help="where the record is")
@@ -42,15 +44,32 @@ def main(arguments=None):
 
 
 def _confirm(options):
+    code = 0
+    for id in options.ids or _of_older_code(options.folder):
+        try:
+            record = confirm(
+                id, options.units, device=options.device, folder=options.folder
+            )
+            print(f"{id}: {record.standing}", flush=True)
+        except (ValueError, TypeError, OSError) as error:
+            print(error, file=sys.stderr)
+            code = 2
+    return code
+
+
+def _of_older_code(folder):
+    """Return the experiments whose records can be confirmed and need it."""
+    there = {path.stem for path in Path(folder).glob("*.json")}
+    entries = [entry for entry in all_experiments() if entry.id in there]
+    return [e.id for e in entries if e.timed is not True and _is_old(e.id, folder)]
+
+
+def _is_old(id, folder):
     try:
-        record = confirm(
-            options.id, options.units, device=options.device, folder=options.folder
-        )
-    except (ImportError, ValueError, TypeError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(f"{record.id}: {record.standing}")
-    return 0
+        return load_record(id, folder).standing == "older code"
+    except ValueError:
+        # Broken: confirm says how.
+        return True
 
 
 def _run(options):

@@ -13,7 +13,7 @@ from bnlib.experiments._training import (
     standardised,
     train,
 )
-from bnlib.networks import accuracy, mlp
+from bnlib.networks import accuracy, feed_forward
 
 NORMS = {"plain": None, "batch_norm": nn.BatchNorm1d}
 ARMS = list(NORMS)
@@ -76,9 +76,9 @@ def ioffe_mnist(
         context.device, x_train, mnist.y_train, x_test, mnist.y_test
     )
     widths = [x_train.shape[1], *[width] * hidden_layers, CLASSES]
-    network = mlp(
+    network = feed_forward(
         widths,
-        batch_norm=NORMS[arm],
+        norm=NORMS[arm],
         activation=nn.Sigmoid,
         scale=lambda _: scale,
         generator=weights,
@@ -158,9 +158,9 @@ def ioffe_starts(
     data = standardised(context.datasets["digits"], context.device)
     x_train, y_train, x_test, y_test = data
     widths = [x_train.shape[1], *[width] * hidden_layers, CLASSES]
-    network = mlp(
+    network = feed_forward(
         widths,
-        batch_norm=NORMS[arm],
+        norm=NORMS[arm],
         scale=lambda n: factor * (2 / n) ** 0.5,
         generator=weights,
     )
@@ -232,9 +232,9 @@ def ioffe_dropout(
     shuffled = torch.randperm(len(x), generator=choice).to(x.device)
     few, rest = shuffled[:examples], shuffled[examples:]
     widths = [x.shape[1], *[width] * hidden_layers, CLASSES]
-    network = mlp(
+    network = feed_forward(
         widths,
-        batch_norm=NORMS[arm],
+        norm=NORMS[arm],
         scale=lambda n: (2 / n) ** 0.5,
         dropout=dropout,
         generator=weights,

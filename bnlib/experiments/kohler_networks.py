@@ -15,7 +15,7 @@ from bnlib.experiments._training import (
     rounded,
     standardised,
 )
-from bnlib.networks import mlp
+from bnlib.networks import feed_forward
 from bnlib.smoothness import NoDirection, estimate_block_norms, linear_layers
 
 CLASSES = 10
@@ -29,9 +29,9 @@ def _network(arm, inputs, width, hidden_layers, generator):
     """Build the network: tanh, Gaussian weights of deviation 1 / sqrt(inputs)."""
     widths = [inputs, *[width] * hidden_layers, CLASSES]
     norm = nn.BatchNorm1d if arm == "batch_norm" else None
-    return mlp(
+    return feed_forward(
         widths,
-        batch_norm=norm,
+        norm=norm,
         activation=nn.Tanh,
         scale=lambda n: n**-0.5,
         generator=generator,

@@ -16,7 +16,7 @@ from bnlib.approximation import (
 )
 from bnlib.experiments._registry import experiment
 from bnlib.experiments._training import generators, rounded, split_on
-from bnlib.networks import mlp
+from bnlib.networks import feed_forward
 
 CLASSES = 10
 TEST_POINTS = 4096
@@ -61,7 +61,7 @@ class _Dense(nn.Module):
         linear = inputs + 3
         width = int((math.sqrt(linear**2 + 4 * (parameters - 1)) - linear) / 2)
         widths, scale = (inputs, width, width, 1), lambda n: 1.5 / n**0.5
-        self.net = mlp(
+        self.net = feed_forward(
             widths, activation=nn.Tanh, scale=scale, generator=generator
         ).double()
 
@@ -228,7 +228,7 @@ class QuadTree(nn.Module):
 def _classifier(kind, generator):
     if kind == "dense":
         widths = (64, *SIZES[kind], CLASSES)
-        return mlp(
+        return feed_forward(
             widths, activation=nn.Tanh, scale=lambda n: n**-0.5, generator=generator
         )
     return QuadTree(*SIZES[kind], shared=kind == "shared", generator=generator)

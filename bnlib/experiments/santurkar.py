@@ -15,7 +15,7 @@ from bnlib.experiments._training import (
     standardised,
 )
 from bnlib.experiments._watch import gradient_measures, watch
-from bnlib.networks import mlp
+from bnlib.networks import feed_forward
 from bnlib.shift import LpBatchNorm, with_noise
 
 CLASSES = 10
@@ -177,9 +177,9 @@ def santurkar_digits(
     weights, order, noise = generators(context, 3)
     data = standardised(context.datasets["digits"], context.device)
     widths = [data[0].shape[1], *[width] * hidden_layers, CLASSES]
-    network = mlp(
+    network = feed_forward(
         widths,
-        batch_norm=NORMS[arm],
+        norm=NORMS[arm],
         scale=lambda n: (2 / n) ** 0.5,
         generator=weights,
     )

@@ -74,7 +74,5 @@ class Backend(Protocol):
 
 def mark_written(*buffers):
     """Raise the version counters of tensors that were written past torch."""
-    for buffer in buffers:
-        # A tensor made in inference mode has no counter.
-        if not buffer.is_inference():
-            increment_version(buffer)
+    # A tensor made in inference mode has no counter.
+    increment_version([each for each in buffers if not each.is_inference()])

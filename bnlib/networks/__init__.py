@@ -3,7 +3,7 @@
 `OneHiddenLayer` and what belongs to it are those of `bnlib.problems` and `bnlib.optim`.
 """
 
-from bnlib.networks._small import accuracy, mlp, train_classifier
+from bnlib.networks._small import accuracy, feed_forward, mlp, train_classifier
 from bnlib.optim import SweepTrace, gdnp_sweeps
 from bnlib.problems import Coefficients, FiniteOneHiddenLayer, OneHiddenLayer
 
@@ -13,6 +13,7 @@ __all__ = [
     "OneHiddenLayer",
     "SweepTrace",
     "accuracy",
+    "feed_forward",
     "gdnp_sweeps",
     "mlp",
     "train_classifier",

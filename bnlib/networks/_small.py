@@ -12,14 +12,14 @@ from bnlib import _checks
 from bnlib.nn import BatchNorm1d
 
 
-def mlp(
+def feed_forward(
     widths: Sequence[int],
     *,
-    batch_norm: bool | Callable[[int], nn.Module] | None = False,
-    generator: torch.Generator,
+    norm: Callable[[int], nn.Module] | None = None,
     activation: Callable[[], nn.Module] = nn.ReLU,
     scale: Callable[[int], float] | None = None,
     dropout: float = 0.0,
+    generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> nn.Sequential:
     """Build a network of linear layers with Gaussian weights and zero biases.
@@ -28,12 +28,9 @@ def mlp(
     ----------
     widths : sequence of int
         Inputs, hidden units layer by layer, outputs; at least two numbers.
-    batch_norm : bool or callable
-        True puts a `bnlib.nn.BatchNorm1d` between each hidden layer and its
-        activation; a callable makes the layer there, from the number of units. None
-        is False.
-    generator : torch.Generator
-        Draws the weights; they are the same with and without batch norm.
+    norm : callable, optional
+        Makes the layer between each hidden layer and its activation, from the number
+        of units.
     activation : callable
         Makes the layer after each hidden one.
     scale : callable, optional
@@ -41,8 +38,10 @@ def mlp(
         Without it they are He's: sqrt(2 / inputs).
     dropout : float in [0, 1]
         If not 0, dropout with this probability follows each activation.
+    generator : torch.Generator
+        Draws the weights; they are the same with and without a norm.
     dtype : torch.dtype
-        Of the parameters.
+        Of the linear layers' parameters.
 
     Returns
     -------
@@ -57,21 +56,23 @@ def mlp(
     Examples
     --------
     >>> import torch
-    >>> network = mlp((64, 32, 10), batch_norm=True, generator=torch.Generator())
+    >>> from torch import nn
+    >>> network = feed_forward(
+    ...     (64, 32, 10), norm=nn.LayerNorm, activation=nn.Tanh,
+    ...     generator=torch.Generator(),
+    ... )
     >>> [type(layer).__name__ for layer in network]
-    ['Linear', 'BatchNorm1d', 'ReLU', 'Linear']
+    ['Linear', 'LayerNorm', 'Tanh', 'Linear']
 
     References
     ----------
-    Ioffe and Szegedy 2015, section 3.2, for the place of batch norm.
+    Ioffe and Szegedy 2015, section 3.2, for the place of the norm.
     """
     if len(widths) < 2:
         raise ValueError(f"widths is {widths!r}: give inputs and outputs at least")
     for width in widths:
         _checks.check_integer("a width", width, 1)
     _checks.check_number("dropout", dropout, 0, 1)
-    norm = functools.partial(BatchNorm1d, dtype=dtype) if batch_norm is True else None
-    norm = batch_norm if callable(batch_norm) else norm
     layers = []
     for inputs, outputs in pairwise(widths):
         if layers:
@@ -84,6 +85,50 @@ def mlp(
         nn.init.zeros_(linear.bias)
         layers.append(linear)
     return nn.Sequential(*layers)
+
+
+def mlp(
+    widths: Sequence[int],
+    *,
+    batch_norm: bool,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+) -> nn.Sequential:
+    """Build the ReLU network of the chapters, with bnlib's batch norm or without.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Inputs, hidden units layer by layer, outputs; at least two numbers.
+    batch_norm : bool
+        Put a `bnlib.nn.BatchNorm1d` between each hidden layer and its ReLU.
+    generator : torch.Generator
+        Draws He's initial weights; they are the same with and without batch norm.
+    dtype : torch.dtype
+        Of the parameters.
+
+    Returns
+    -------
+    torch.nn.Sequential
+
+    Raises
+    ------
+    TypeError, ValueError
+        If widths are not at least two integers of at least 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = mlp((64, 32, 10), batch_norm=True, generator=torch.Generator())
+    >>> [type(layer).__name__ for layer in network]
+    ['Linear', 'BatchNorm1d', 'ReLU', 'Linear']
+
+    References
+    ----------
+    Ioffe and Szegedy 2015, section 3.2, for the place of batch norm.
+    """
+    norm = functools.partial(BatchNorm1d, dtype=dtype) if batch_norm else None
+    return feed_forward(widths, norm=norm, generator=generator, dtype=dtype)
 
 
 def train_classifier(

@@ -1,5 +1,7 @@
 """Batch normalization as modules."""
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from bnlib import _checks
@@ -44,6 +46,12 @@ class Layer(BatchNormBase):
         )
         if activation is not None:
             self.activation = activation
+
+    if TYPE_CHECKING:
+        # Of a module's call torch says only that it returns anything.
+        def __call__(
+            self, input: torch.Tensor, mask: torch.Tensor | None = None
+        ) -> torch.Tensor: ...
 
     def forward(
         self, input: torch.Tensor, mask: torch.Tensor | None = None

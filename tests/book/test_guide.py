@@ -80,8 +80,8 @@ def test_the_guide_has_a_paragraph_for_each_kind_of_thing(kind):
 
 CHAPTER = """# Another norm
 
-**Builds on** chapters 02 and 03, and on [variances](background-variance). About 25
-minutes to read.
+**Builds on** chapters 02 and 03, and on [variances](background-variance).
+About 25 minutes to read.
 """
 
 
@@ -161,9 +161,8 @@ def test_a_new_data_set(copy):
     copy.put("bnlib/data/__init__.py", "    a9a    ", row)
     copy.run("bnlib.data", "fetch", "lines")
     copy.passes(
-        *("tests/data/test_data.py", "tests/data/test_data_command.py"),
-        *("tests/data/test_data_download.py", "tests/book/test_guide.py"),
-        *("-k", "not new"),
+        *("tests/data/test_data_command.py", "tests/data/test_data_download.py"),
+        *("tests/book/test_guide.py", "-k", "command or available or tables"),
     )
 
 
@@ -221,14 +220,10 @@ def test_a_new_problem_set(copy):
         text = path.read_text(encoding="utf-8")
         text = text.replace("Problem set 1:", "Problem set 7:").replace(old, new)
         copy.write(f"assignments/source/{new}/{path.name.replace(old, new)}", text)
-    instructors = (ROOT / "chapters/instructors.md").read_text(encoding="utf-8")
-    row = re.search(rf"^\| {old} \|.*\n", instructors, re.MULTILINE)[0]
-    copy.put("chapters/instructors.md", row, row.replace(old, new))
     copy.run("grading", "check", new)
     copy.passes(
         *("tests/book/test_assignments_page.py", "tests/book/test_course_pages.py"),
-        *("tests/course/test_course_make.py", "tests/course/test_course_sets.py"),
-        *("-k", "not course_sets or trial"),
+        *("tests/course/test_course_sets.py", "-k", "not course_sets or trial"),
     )
 
 

@@ -64,7 +64,7 @@ def test_a_number_is_not_found_in_another_token(other):
         (list, "list"),
         ("'fast'", "'fast'"),
         ("int64", "torch.int64"),
-        ("toy.json", "/tmp/records/toy.json"),
+        ("toy.json", "some/records/toy.json"),
     ],
     ids=str,
 )

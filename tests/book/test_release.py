@@ -105,12 +105,13 @@ def test_a_version_that_was_released_is_not_released_again(tree):
     assert line.startswith("v1.2.0 is a release already")
 
 
-def test_a_record_of_older_code_or_none_is_named(tree, monkeypatch):
+def test_a_record_of_older_code_or_a_broken_one_is_named(tree, monkeypatch):
     listing = (
         "id         chapter  recorded                title\n"
         "first-one  01-a     2026-11-30              There is no doubt\n"
         "second     02-b     2026-11-30, older code  A title\n"
-        "third      03-c     no                      A title\n"
+        "third      03-c     broken                  A title\n"
+        "fourth     04-d     no                      Not run yet\n"
     )
     done = subprocess.CompletedProcess([], 0, listing, "")
     monkeypatch.setattr(release.subprocess, "run", lambda *_, **__: done)

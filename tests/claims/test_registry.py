@@ -336,6 +336,7 @@ def run(capsys, *arguments):
     return code, capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.slow
 def test_the_ledger_lists_every_claim_and_exits_0(capsys):
     code, lines = run(capsys, "--instances", "2")
     assert code == 0

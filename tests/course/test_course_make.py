@@ -15,6 +15,7 @@ from nbgrader.apps import NbGraderAPI
 from refusals import refused
 from traitlets.config import Config
 
+from bnlib._files import write_whole
 from grading import __main__, check, configure, make, sets, variant_of
 from grading.keys import read_key
 
@@ -130,10 +131,12 @@ def test_the_sums_are_those_of_the_files(out):
 def test_an_interrupted_run_leaves_no_sums_to_trust(out, monkeypatch):
     run("make", "--out", out)
 
-    def interrupted(files):
-        raise KeyboardInterrupt
+    def interrupted(path, content):
+        if path.suffix == ".zip":
+            raise KeyboardInterrupt
+        write_whole(path, content)
 
-    monkeypatch.setattr(make, "_zipped", interrupted)
+    monkeypatch.setattr(make, "write_whole", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run("make", "--out", out)
     assert not (out / "SHA256SUMS").exists()
@@ -152,6 +155,7 @@ def test_nothing_but_the_rendered_notebook_goes_into_the_course(out):
     files = [str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()]
     assert sorted(files) == [
         "SHA256SUMS",
+        "course/course.json",
         "course/course_key.txt",
         "course/nbgrader_config.py",
         "course/source/toy/toy.ipynb",
@@ -169,11 +173,89 @@ def test_a_course_folder_keeps_its_key_and_the_teacher_s_settings(out, capsys):
     config.write_text("# mine\n")
     assert run("make", "toy", "--key", "spring", "--out", out) == 0
     assert config.read_text() == "# mine\n"
-    before = (out / "SHA256SUMS").read_text()
-    assert run("make", "toy", "--key", "autumn", "--out", out) == 2
-    assert "was made with another key: name another folder" in capsys.readouterr().err
-    assert (out / "course/course_key.txt").read_text() == "spring\n"
-    assert (out / "SHA256SUMS").read_text() == before
+
+
+def contents(folder):
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["toy", "--key", "autumn"], ["course_key.txt", "another key"]),
+        (["toy"], ["course_key.txt", "the public key, 'book'"]),
+        (["toy", "--key", ""], ["--key is empty", "a course key is a line of text"]),
+        (["--key", "spring"], ["sets is toy;", "has other, toy"]),
+        (["other", "--key", "spring"], ["sets is toy;", "has other"]),
+        (
+            ["toy", "--key", "spring", "--course", "b"],
+            ["course is 'batch-normalization'", "has 'b'"],
+        ),
+    ],
+    ids=str,
+)
+def test_another_key_or_set_or_name_in_a_folder_that_holds_a_course_changes_no_file(
+    out, capsys, arguments, named
+):
+    run("make", "toy", "--key", "spring", "--out", out)
+    before = contents(out)
+    assert run("make", *arguments, "--out", out) == 2
+    said = capsys.readouterr().err
+    assert all(words in said for words in named), said
+    assert contents(out) == before
+
+
+def test_a_key_that_was_typed_empty_is_refused(out, capsys, monkeypatch):
+    monkeypatch.setenv("BNLIB_COURSE_KEY", "")
+    assert run("make", "toy", "--out", out) == 2
+    assert "BNLIB_COURSE_KEY is empty" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_course_without_a_key_is_refused(out, capsys):
+    assert run("make", "toy", "--out", out, "--course", "bn-2027") == 2
+    assert "the course 'bn-2027' needs a key" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_another_version_leaves_a_course_as_it_is(out, capsys, monkeypatch):
+    run("make", "toy", "--key", "spring", "--out", out)
+    before, old = contents(out), make.version()
+    monkeypatch.setattr(make, "version", lambda: "99.0")
+    assert run("make", "toy", "--key", "spring", "--out", out) == 2
+    assert f"version is '{old}'; this command has '99.0'" in capsys.readouterr().err
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["course/source/toy/toy.ipynb", "student/toy.ipynb", "toy.zip"]
+)
+def test_a_file_of_a_course_that_was_changed_stays(out, capsys, name):
+    run("make", "toy", "--key", "spring", "--out", out)
+    (out / name).write_text("mended by the teacher")
+    before = contents(out)
+    assert run("make", "toy", "--key", "spring", "--out", out) == 2
+    assert f"{out / name} is not as this command would write it" in (
+        capsys.readouterr().err
+    )
+    assert contents(out) == before
+    (out / name).unlink()
+    assert run("make", "toy", "--key", "spring", "--out", out) == 0
+    assert (out / name).stat().st_size > 100
+
+
+def test_a_course_whose_making_was_interrupted_is_made_to_its_end(out, monkeypatch):
+    def interrupted(folder, *given):
+        really(folder, *given)
+        raise KeyboardInterrupt
+
+    really = make._open_course
+    monkeypatch.setattr(make, "_open_course", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run("make", "toy", "--key", "spring", "--out", out)
+    monkeypatch.setattr(make, "_open_course", really)
+    assert run("make", "toy", "--key", "spring", "--out", out) == 0
+    assert (out / "SHA256SUMS").exists()
 
 
 def test_the_key_may_come_from_the_environment(out, monkeypatch):
@@ -219,9 +301,7 @@ def test_check_prints_what_each_version_loses(capsys):
 
 
 def test_check_finds_a_wrong_answer_that_loses_too_little(capsys, monkeypatch):
-    wrong = {
-        "none": {"cells": {"moved": course_toy.MOVED}, "lost": {"moved-values": 2}}
-    }
+    wrong = {"none": {"cells": {"moved": course_toy.MOVED}, "lost": {"moved-values"}}}
     monkeypatch.setattr(sets, "load_wrong", lambda name: wrong)
     assert run("check", "toy", "--key", "book") == 1
     assert "wanted {'moved-values': 2}" in capsys.readouterr().out
@@ -262,6 +342,19 @@ def test_make_assignments_is_the_command(out):
     ).stdout
     assert f'-m grading make --out "{out}"' in made
     assert "a 'b'" not in made
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [(["KEY="], True), (["KEY=a"], True), ([], False)], ids=str
+)
+def test_make_assignments_hands_on_a_key_that_was_given_even_an_empty_one(
+    given, wanted, monkeypatch
+):
+    monkeypatch.delenv("KEY", raising=False)
+    rules = subprocess.run(
+        ["make", "-pn", "assignments", *given], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+    assert ("assignments: BNLIB_COURSE_KEY" in rules) == wanted
 
 
 def test_the_command_line_is_there():

@@ -269,6 +269,13 @@ def test_a_photograph_in_an_answer_stays(submit):
         (r"$a < b$, $\frac{a}{b}$ and a &= b", r"$a < b$, $\frac{a}{b}$ and a &= b"),
         ("$a<b$", "$a< b$"),
         (r"$\hreflike$", r"$\hreflike$"),
+        (
+            r"$\mmlToken{mtext}[href=javascript:x]{y}$",
+            r"$\ mmlToken{mtext}[href=javascript:x]{y}$",
+        ),
+        ("![a](https://example.org/a.png)", "! [a](https://example.org/a.png)"),
+        ("![a][b] ![c](attachment:c.png)", "! [a][b] ![c](attachment:c.png)"),
+        ("![![a](attachment:b)](https://x)", "! [![a](attachment:b)](https://x)"),
     ],
 )
 def test_markdown_is_shown_without_what_could_run(text, shown):

@@ -1,8 +1,8 @@
 """Each problem set proves itself: what its versions score, under several keys."""
 
 import ast
+import itertools
 import re
-from pathlib import Path
 
 import nbformat
 import numpy as np
@@ -13,8 +13,12 @@ from grading.sets import mark
 
 SETS = sets.set_names()
 KEYS = check.KEYS
-INSTRUCTORS = Path(__file__).resolve().parents[2] / "chapters/instructors.md"
 EACH_SET = pytest.mark.parametrize("name", SETS)
+
+
+def wrong_key(name):
+    """Return the key of a set's wrong answers: `grading check` takes all keys."""
+    return KEYS[SETS.index(name) % len(KEYS)]
 
 
 def by_kind(name, kind):
@@ -30,7 +34,7 @@ def graded():
 
     def of(name):
         if name not in found:
-            found[name] = list(check.check(name))
+            found[name] = list(check.check(name, KEYS, [wrong_key(name)]))
         return found[name]
 
     return of
@@ -59,8 +63,7 @@ def test_every_typical_wrong_answer_loses_exactly_what_it_should(graded, name):
     found = {(key, title): lost for key, title, lost, *_ in graded(name)}
     for title, answer in wrong.items():
         assert answer["lost"], title
-        for key in KEYS:
-            assert found[key, title] == answer["lost"], (key, title)
+        assert found[wrong_key(name), title].keys() == set(answer["lost"]), title
 
 
 @EACH_SET
@@ -75,7 +78,7 @@ def test_a_wrong_answer_fails_with_a_message_for_its_author(graded, name):
 @EACH_SET
 def test_no_cell_fails_to_load(graded, name):
     for _, title, _, _, grading in graded(name):
-        assert grading.remarks == [], title
+        assert not [r for r in grading.remarks if r.startswith("cell ")], title
 
 
 @EACH_SET
@@ -84,14 +87,19 @@ def test_answers_without_knowledge_earn_nothing(name):
     assert {title: won for title, won in earned.items() if won} == {}
 
 
+HEADING = re.compile(
+    r"^## Task (\d): (.*) \((?:(\d+) points|(optional)), (\d+) minutes\)$", re.MULTILINE
+)
+
+
 def tasks_of(cells):
-    """Return by its number a task's name, cells and points."""
+    """Return by its number a task's cells, points and minutes."""
     found, task = {}, None
-    heading = re.compile(r"^## Task (\d): (.*) \((\d+) points\)$", re.MULTILINE)
     for cell in cells:
-        if told := heading.search(cell.source):
-            task = found[int(told[1])] = {"name": told[2], "all": int(told[3])}
-            task |= {"by tests": 0, "by hand": 0, "cells": []}
+        if told := HEADING.search(cell.source):
+            task = {"optional": bool(told[4]), "all": int(told[3] or 0)}
+            task |= {"minutes": int(told[5]), "by tests": 0, "by hand": 0, "cells": []}
+            found[int(told[1])] = task
         elif re.search("^## ", cell.source, re.MULTILINE):
             task = None
         if task is None:
@@ -103,33 +111,100 @@ def tasks_of(cells):
 
 
 @EACH_SET
-def test_the_task_that_teachers_may_take_out_is_missed_by_no_other(name):
-    row = re.compile(rf"^\| {name} \| (\d): (.*) \| (\d+) \|$", re.MULTILINE)
-    [(number, title, points)] = row.findall(INSTRUCTORS.read_text(encoding="utf-8"))
+def test_the_optional_tasks_give_no_points_and_are_missed_by_no_other(name):
     source = sets.load_source(name, "book")
-    task = tasks_of(source.cells)[int(number)]
-    assert (task["name"], task["all"]) == (title, int(points))
-    assert task["by tests"] == task["all"]
-    source.cells = [cell for cell in source.cells if cell not in task["cells"]]
+    optional = [task for task in tasks_of(source.cells).values() if task["optional"]]
+    assert optional
+    assert sum(task["by tests"] + task["by hand"] for task in optional) == 0
+    out = [cell.id for task in optional for cell in task["cells"]]
+    source.cells = [cell for cell in source.cells if cell.id not in out]
     [(lost, grading)] = check._graded(source, [source], "book", name)
     assert lost == {}
     assert len(grading.messages) == len(check.points_of(source)) > 0
 
 
 @EACH_SET
-def test_the_table_at_its_head_says_what_each_task_is_worth(name):
+def test_the_table_at_its_head_says_what_each_task_is_worth_and_takes(name):
     cells = sets.load_source(name, "book").cells
     [table] = [c.source for c in cells if "| Task | What you do | Graded |" in c.source]
-    rows = re.findall(r"^\| (\d) \| .* \| (by [^|]*) \| (\d+) \|$", table, re.M)
+    row = r"^\| (\d) \| .* \| ([^|]*) \| (\d+|optional) \| (\d+) \|$"
+    rows = re.findall(row, table, re.MULTILINE)
     tasks = tasks_of(cells)
     assert [int(number) for number, *_ in rows] == sorted(tasks)
-    for number, graded, points in rows:
+    for number, graded, points, minutes in rows:
         task = tasks[int(number)]
+        assert task["minutes"] == int(minutes)
+        assert task["optional"] == (points == "optional")
+        if task["optional"]:
+            has_tests = any(map(sets.is_test, task["cells"]))
+            assert graded == ("tests, no points" if has_tests else "not graded")
+            continue
         assert task["by tests"] + task["by hand"] == task["all"] == int(points)
         for kind in ("by tests", "by hand"):
             told = re.search(rf"{kind}(?: (\d+))?", graded)
             told = int(told[1] or points) if told else 0
             assert told == task[kind], (number, kind)
+
+
+@EACH_SET
+def test_what_counts_takes_two_hours_at_most_as_the_set_says(name):
+    cells = sets.load_source(name, "book").cells
+    tasks = tasks_of(cells).values()
+    minutes = sum(task["minutes"] for task in tasks if not task["optional"])
+    assert f"About {minutes} minutes, without the optional tasks." in cells[0].source
+    assert minutes <= 120
+
+
+@EACH_SET
+def test_the_minutes_are_estimated_as_the_page_says(name):
+    """1.25 minutes a point by hand, 10 a test cell, 5 for a reading."""
+    for task in tasks_of(sets.load_source(name, "book").cells).values():
+        if task["optional"]:
+            continue
+        estimate, place = 1.25 * task["by hand"], ""
+        for cell in task["cells"]:
+            if sets.is_test(cell):
+                estimate += 5 if place.startswith("read") else 10
+            elif mark(cell).get("solution"):
+                place = mark(cell)["grade_id"]
+        assert abs(task["minutes"] - estimate) <= 10, (task["minutes"], estimate)
+
+
+@EACH_SET
+def test_each_derivation_that_counts_has_a_rubric_that_adds_up(name):
+    """And three answers to hold a student's against: full, half, and none."""
+    text = (sets.SOURCE / name / "marking.md").read_text(encoding="utf-8")
+    rubrics = text.split("\n## ")[1:]
+    counted = [
+        mark(cell)["points"]
+        for cell in by_kind(name, "grade")
+        if cell.cell_type == "markdown" and mark(cell)["points"]
+    ]
+    found = []
+    for rubric in rubrics:
+        rows = re.findall(r"\| ([\d +]+) \|$", rubric, re.MULTILINE)
+        found.append(sum(int(n) for row in rows for n in row.split("+")))
+        assert f"({found[-1]} points)" in rubric.splitlines()[0]
+    assert found == counted
+    for answer in ("**Half, ", "**None, "):
+        assert answer in rubrics[0]
+
+
+@EACH_SET
+def test_each_question_says_the_points_of_its_parts(name):
+    """The numbers in brackets of a question by hand add up to its points."""
+    cells = sets.load_source(name, "book").cells
+    for question, answer in itertools.pairwise(cells):
+        points = mark(answer).get("points", 0)
+        if answer.cell_type != "markdown" or not points:
+            continue
+        text = HEADING.sub("", question.source)
+        items = re.findall(r"^- \(([\d +]+)\)", text, re.MULTILINE)
+        told = [sum(map(int, item.split("+"))) for item in items]
+        said = r"\((\d+) points?\b"
+        told = told or [int(n) for n in re.findall(rf"{said}(?!,? by hand)", text)]
+        told = told or [int(n) for n in re.findall(said, text)]
+        assert sum(told) == points, (answer.id, told)
 
 
 @EACH_SET

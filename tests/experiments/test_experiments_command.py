@@ -49,6 +49,28 @@ def test_list_tells_a_record_of_older_code_and_one_that_was_confirmed(
     assert f" {date}, older code " in listed()
 
 
+def test_confirm_without_an_id_takes_every_record_of_older_code(
+    toy, capsys, monkeypatch
+):
+    toy.run()
+    command = ["confirm", "--units", "1", "--folder", str(toy.folder)]
+    assert command_line.main(command) == 0
+    assert capsys.readouterr().out == ""
+    for module in (_records, _confirm):
+        monkeypatch.setattr(module, "source_hash", lambda experiment: "another")
+    assert command_line.main(command) == 0
+    assert capsys.readouterr().out.startswith("toy: confirmed on 1 of 6 units")
+
+
+def test_confirm_goes_on_after_a_record_that_cannot_be_confirmed(toy, capsys):
+    toy.run()
+    folder = ["--units", "1", "--folder", str(toy.folder)]
+    assert command_line.main(["confirm", "nope", "toy", *folder]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "toy: of the present code\n"
+    assert "nope" in captured.err
+
+
 def test_run_prints_the_mean_and_the_range_over_the_seeds(toy, capsys):
     command = ["run", "toy", "--scale", "paper", "--folder", str(toy.folder)]
     assert command_line.main(command) == 0

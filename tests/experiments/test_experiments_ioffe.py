@@ -7,7 +7,7 @@ from torch import nn
 
 from bnlib import data, experiments
 from bnlib.experiments import _training
-from bnlib.networks import mlp
+from bnlib.networks import feed_forward
 
 SHORT = {"arms": ["batch_norm"], "seeds": [0]}
 
@@ -124,7 +124,8 @@ def test_training_ends_after_a_loss_that_is_not_finite_or_where_a_look_says_so()
 def test_a_step_of_descent_is_that_of_torchs_sgd():
     x, y = torch.randn(8, 3, generator=torch.Generator()), torch.arange(8) % 2
     one, other = (
-        mlp((3, 4, 2), scale=lambda n: 1, generator=torch.Generator()) for _ in range(2)
+        feed_forward((3, 4, 2), scale=lambda n: 1, generator=torch.Generator())
+        for _ in range(2)
     )
     loss = _training.descend(one, x, y, 0.3)
     optimizer = torch.optim.SGD(other.parameters(), lr=0.3)

@@ -6,8 +6,9 @@ Each on every backend that is here, with the smallest input that shows it.
 import pytest
 import torch
 from common import assert_same, buffers, parameters, randn, torchs
-from kernels import EVERY, EXACT, channels_last, error, expanded, normal, sliced, truth
+from kernels import EVERY, EXACT, channels_last, error, expanded, normal, sliced
 
+from bnlib.conformance import definition, reference
 from bnlib.functional import batch_norm
 
 
@@ -52,7 +53,7 @@ def test_a_far_mean_costs_float32_nothing_on_the_smallest_input(
     mean, std, shape, backend
 ):
     x, upstream = normal(*shape, mean=mean, std=std), normal(*shape, seed=3)
-    y, dx, *_ = truth(x, upstream=upstream)
+    y, dx, *_ = reference(x, upstream)
     assert error(train(x, backend=backend), y) <= 2e-7
     assert error(gradient(x, backend, upstream), dx) <= 2e-7
 
@@ -96,7 +97,7 @@ def test_half_precision_of_large_deviation_does_not_overflow(backend):
 @EXACT
 def test_bfloat16_with_little_deviation_has_the_statistics_of_its_values(backend):
     x = (5 + 0.1 * randn(4096, 2)).bfloat16()
-    expected = truth(x)[0]
+    expected = definition(x)
     found = train(x, backend=backend)
     assert error(found, expected) <= 2**-8
     mean, var = torch.zeros(2), torch.ones(2)
@@ -168,7 +169,7 @@ def test_strided_inputs_give_what_contiguous_ones_give(
 ):
     x, upstream = layout(randn(*shape)), upstream_layout(randn(*shape, seed=2))
     plain = x.clone(memory_format=torch.contiguous_format)
-    expected = truth(plain, upstream=upstream)
+    expected = reference(plain, upstream)
     before = plain.clone()
     found = train(x, backend=backend), gradient(x, backend, upstream)
     assert_same(found, expected[:2], 1e-11)
@@ -247,7 +248,7 @@ AMBIGUOUS = [(1, 3, 1, 4), (1, 3, 4, 1), (1, 3, 4, 5), (2, 3, 1, 5), (1, 3, 2, 2
 def test_strides_that_pass_for_two_orders_get_right_gradients(shape, backend):
     x, upstream = randn(*shape), randn(*shape, seed=2)
     weight, bias = parameters(3, (True, True))
-    expected = truth(x, weight, bias, upstream)
+    expected = reference(x, upstream, weight, bias)
     orders = [
         torch.clone,
         channels_last,
@@ -274,7 +275,7 @@ def test_the_smallest_ambiguous_input_is_right(backend):
     upstream = randn(1, 3, 1, 4, seed=2)
     y = train(x, weight, bias, backend=backend)
     grads = torch.autograd.grad(y, (x, weight, bias), upstream)
-    assert_same((y, *grads), truth(x, weight, bias, upstream))
+    assert_same((y, *grads), reference(x, upstream, weight, bias))
     plain = x.detach().contiguous().requires_grad_()
     y = torchs(plain, None, None, weight, bias, True)
     assert_same(torch.autograd.grad(y, (weight, bias), upstream), grads[1:], 1e-11)

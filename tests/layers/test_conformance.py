@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from common import assert_same, parameters, randn, torchs
 from refusals import refused
 
 import bnlib
@@ -15,10 +16,6 @@ from bnlib.conformance import _cases, _usage
 NUMBERS = [case.number for case in conformance.all_cases()]
 #: Cases of functions that stand beside the layers, and of more than one process.
 BESIDE = {3, 5, 19, 21, 22, 23, 25, 26, 27, 32}
-
-
-def test_every_row_of_the_list_is_there():
-    assert list(range(1, 34)) == NUMBERS
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -35,6 +32,19 @@ def test_a_case_judges_torch_without_an_exception(number):
 
 def test_torch_is_not_compared_with_itself():
     assert conformance.run(32, "torch") == ("not offered", "it is the reference")
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", [(9, 3), (4, 3, 5), (2, 3, 4, 4)], ids=str)
+def test_the_reference_is_what_autograd_finds_of_torchs_function(shape, relu):
+    leaves = randn(*shape).requires_grad_(), *parameters(3, (True, True))
+    dy = randn(*shape, seed=1)
+    x, weight, bias = leaves
+    y = torchs(x, None, None, weight, bias, training=True, eps=1e-3)
+    y = y.relu() if relu else y
+    expected = y, *torch.autograd.grad(y, leaves, dy)
+    found = conformance.reference(x, dy, weight, bias, eps=1e-3, relu=relu)
+    assert_same(found, expected, 1e-11)
 
 
 class Broken(torch.nn.BatchNorm1d):

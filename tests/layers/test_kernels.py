@@ -8,11 +8,12 @@ import pytest
 import torch
 from common import assert_same, buffers, parameters, randn, torchs
 from hypothesis import given, settings, strategies as st
-from kernels import EVERY, EXACT, NEEDS_C, channels_last, error, normal, truth
+from kernels import EVERY, EXACT, NEEDS_C, channels_last, error, normal
 from refusals import refused
 from torch.autograd import gradcheck, gradgradcheck
 
 from bnlib import kernels
+from bnlib.conformance import definition, reference
 from bnlib.functional import batch_norm
 
 RELU = pytest.mark.parametrize("activation", [None, "relu"])
@@ -59,12 +60,12 @@ def test_hard_inputs_lose_no_digits(hard, activation, backend):
     weight, bias = (p.detach().float() for p in parameters(x.shape[1], (True, True)))
     upstream = channels_last(normal(*x.shape, mean=0.5, seed=3))
     found = passes(x, weight, bias, upstream, activation, backend=backend)
-    exact = truth(x, weight, bias, upstream, relu=activation == "relu")
+    exact = reference(x, upstream, weight, bias, relu=activation == "relu")
     for one, other in zip(found[:2], exact[:2]):
         assert error(one, other) <= 2e-7
     # The parameters' gradients are sums over the batch: what rounding may do to them
     # goes with the sum of the terms' sizes.
-    terms = upstream.abs() * (truth(x)[0].abs() + 1)
+    terms = upstream.abs() * (definition(x).abs() + 1)
     allowed = 2e-7 * terms.movedim(1, 0).flatten(1).sum(1)
     for one, other in zip(found[2:], exact[2:]):
         assert ((one - other).abs() <= allowed).all()
@@ -76,7 +77,7 @@ def test_half_the_channels_constant_and_half_not(backend):
     x[:, ::2] = normal(4096, 16, mean=1e4)
     y = batch_norm(x, None, None, training=True, backend=backend)
     assert (y[:, 1::2] == 0).all()
-    assert error(y[:, ::2], truth(x)[0][:, ::2]) <= 2e-7
+    assert error(y[:, ::2], definition(x)[:, ::2]) <= 2e-7
 
 
 @EXACT
@@ -85,10 +86,10 @@ def test_an_upstream_gradient_along_the_output_leaves_almost_nothing_but_right(
     backend, mean
 ):
     x = normal(500, 7, mean=mean)
-    upstream = (truth(x)[0] + 1e-3 * normal(500, 7, seed=2)).float()
+    upstream = (definition(x) + 1e-3 * normal(500, 7, seed=2)).float()
     ones, zeros = torch.ones(7), torch.zeros(7)
     found = passes(x, ones, zeros, upstream, backend=backend)
-    exact = truth(x, upstream=upstream)
+    exact = reference(x, upstream)
     assert exact[1].abs().max() < 1e-2
     assert error(found[1], exact[1]) <= 2e-7
 
@@ -98,7 +99,7 @@ def test_float64_keeps_all_its_digits(backend):
     x = randn(700, 5) * torch.logspace(-3, 3, 5, dtype=torch.float64) + 2.0
     upstream, (weight, bias) = randn(700, 5, seed=2), parameters(5, (True, True))
     found = passes(x, weight, bias, upstream, backend=backend)
-    for one, other in zip(found, truth(x, weight, bias, upstream)):
+    for one, other in zip(found, reference(x, upstream, weight, bias)):
         assert one.dtype == torch.float64
         assert error(one, other) <= (5e-15 if backend != "torch" else 1e-12)
 
@@ -115,7 +116,7 @@ def test_half_precision_is_within_one_unit_of_the_last_place(
     weight, bias = (p.detach().float() for p in parameters(5, (True, True)))
     found = passes(x, weight, bias, upstream, activation, backend=backend)
     relu = activation == "relu"
-    y, dx, dweight, dbias = truth(x, weight, bias, upstream, relu=relu)
+    y, dx, dweight, dbias = reference(x, upstream, weight, bias, relu=relu)
     unit = torch.finfo(dtype).eps
     smallest = torch.finfo(dtype).smallest_normal
     if backend == "torch":
@@ -177,7 +178,7 @@ def test_any_input_is_normalised_and_differentiated_as_in_float64(
         p.detach().to(other) for p in parameters(x.shape[1], (True, True), seed)
     )
     found = passes(x, weight, bias, upstream, backend=backend)
-    exact = truth(x, weight, bias, upstream)
+    exact = reference(x, upstream, weight, bias)
     lowest = max(torch.finfo(x.dtype).eps, 2e-7 if backend != "torch" else 1e-3)
     if x.dtype == torch.float64:
         lowest = 1e-12
@@ -342,7 +343,7 @@ def test_autograd_notices_that_c_wrote_the_running_statistics():
 @EVERY
 def test_the_device_that_is_the_default_changes_nothing(backend):
     x, upstream = normal(9, 61).requires_grad_(), normal(9, 61, seed=2)
-    exact = truth(x, upstream=upstream)
+    exact = reference(x, upstream)
     with torch.device("meta"):
         y = batch_norm(x, None, None, training=True, backend=backend)
         # Whose memory the first one's backward pass might take for its own.
@@ -371,10 +372,10 @@ def test_large_outputs_at_any_address_are_written_whole(channels, offset):
     x = torch.zeros(rows * channels + 16)[offset : offset + rows * channels]
     x = x.view(rows, channels).copy_(normal(rows, channels))
     y = batch_norm(x, None, None, training=True, backend="c")
-    assert error(y, truth(x)[0]) <= 2e-7
+    assert error(y, definition(x)) <= 2e-7
     planes = x.T.unsqueeze(0).contiguous()
     z = batch_norm(planes, None, None, training=True, backend="c")
-    assert error(z, truth(planes)[0]) <= 2e-7
+    assert error(z, definition(planes)) <= 2e-7
 
 
 @NEEDS_C

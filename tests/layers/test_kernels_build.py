@@ -306,6 +306,7 @@ def test_without_a_compiler_torch_does_it_and_it_is_said_once(
         batch_norm(x, None, None, training=True, backend="c")
 
 
+@pytest.mark.slow
 def test_portable_c_gives_the_same_numbers(cache, tmp_path, fresh):
     """Compiled for any processor of the kind, and told to round as it likes."""
     x = torch.randn(2000, 37, generator=torch.Generator().manual_seed(0)) + 100

@@ -14,10 +14,13 @@ from torch import distributed
 import bnlib
 from bnlib.nn import BatchNorm2d, SyncBatchNorm
 
-pytestmark = pytest.mark.skipif(
-    not (distributed.is_available() and distributed.is_gloo_available()),
-    reason="this torch has no gloo",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (distributed.is_available() and distributed.is_gloo_available()),
+        reason="this torch has no gloo",
+    ),
+]
 WORKER = Path(sync_worker.__file__)
 ALLOWED = 1e-12
 

@@ -7,9 +7,12 @@ import pytest
 from bnlib.kernels import _build
 from tools import sanitize
 
-pytestmark = pytest.mark.skipif(
-    sanitize.runtime() is None, reason="the compiler has no sanitizers"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        sanitize.runtime() is None, reason="the compiler has no sanitizers"
+    ),
+]
 
 
 def test_the_kernel_touches_no_memory_but_its_own():

@@ -9,7 +9,7 @@ from refusals import refused
 from torch import nn
 
 import bnlib
-from bnlib.networks import accuracy, mlp, train_classifier
+from bnlib.networks import accuracy, feed_forward, mlp, train_classifier
 
 
 def clouds(n=96):
@@ -56,7 +56,7 @@ def test_weights_have_he_variance_and_biases_are_zero():
 def test_weights_have_the_asked_deviation_whatever_the_norm():
     options = {"activation": nn.Tanh, "scale": lambda inputs: 3 / inputs}
     plain, normed = (
-        mlp((300, 400, 5), batch_norm=norm, generator=generator(), **options)
+        feed_forward((300, 400, 5), norm=norm, generator=generator(), **options)
         for norm in (None, nn.BatchNorm1d)
     )
     assert plain[0].weight.std().item() == pytest.approx(0.01, rel=0.02)
@@ -65,9 +65,9 @@ def test_weights_have_the_asked_deviation_whatever_the_norm():
 
 
 def test_a_norm_an_activation_and_dropout_follow_every_hidden_layer():
-    network = mlp(
+    network = feed_forward(
         (3, 4, 5, 2),
-        batch_norm=nn.LayerNorm,
+        norm=nn.LayerNorm,
         generator=generator(),
         activation=nn.Tanh,
         dropout=0.5,
@@ -81,7 +81,7 @@ def test_a_norm_an_activation_and_dropout_follow_every_hidden_layer():
 
 def test_an_impossible_share_of_dropout_is_named():
     with refused(ValueError, "dropout", 1.5, "[0, 1]"):
-        mlp((3, 2), generator=generator(), dropout=1.5)
+        feed_forward((3, 2), generator=generator(), dropout=1.5)
 
 
 def test_training_separates_two_classes_and_repeats_itself():

@@ -10,10 +10,10 @@ from transform_reference import (
     assert_close,
     by_autograd,
     case,
-    definition,
     tensor,
 )
 
+from bnlib.conformance import definition
 from bnlib.transform import (
     batch_norm_backward,
     batch_norm_backward_steps,
@@ -148,7 +148,7 @@ def cut_gradients(x, dy, gamma, beta):
         "dx_hat": gradient(x_hat, affine),
         "dvar": gradient(var, lambda v: affine((x - mean) / (v + EPS) ** 0.5)).ravel(),
         "dmean": gradient(mean, after_mean).ravel(),
-        "dx": gradient(x, lambda v: definition(v, gamma, beta)),
+        "dx": gradient(x, lambda v: definition(v, gamma, beta, eps=EPS)),
         "dgamma": gradient(gamma, lambda g: x_hat * along(g, x.ndim)),
         "dbeta": gradient(beta, lambda b: along(b, x.ndim).expand(x.shape)),
     }

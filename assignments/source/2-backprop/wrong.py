@@ -1,4 +1,4 @@
-"""Typical wrong answers to problem set 2, and the points that each loses."""
+"""Typical wrong answers to set 2, and the tests that each of them fails."""
 
 GRADIENTS = """
 def activation_slope(y):
@@ -104,35 +104,35 @@ WRONG = {
         GRADIENTS,
         "along(dbeta, CHANNEL) + kappa",
         "kappa",
-        {"gradients-input": 8, "gradients-votes": 5, "gradients-hard": 5},
+        {"gradients-input", "gradients-votes", "gradients-hard"},
     ),
     "missing variance path": wrong(
         "gradients",
         GRADIENTS,
         " + kappa * x_hat * along(dgamma, CHANNEL)",
         "",
-        {"gradients-input": 8},
+        {"gradients-input"},
     ),
     "the compact form of chapter 03": wrong(
         "gradients",
         GRADIENTS,
         "kappa * x_hat * along",
         "x_hat * along",
-        {"gradients-input": 8},
+        {"gradients-input"},
     ),
     "equal votes in the backward pass": wrong(
         "gradients",
         GRADIENTS,
         "dy - share * lost",
         "dy - lost / (x.size / len(gamma))",
-        {"gradients-input": 8, "gradients-votes": 5},
+        {"gradients-input", "gradients-votes"},
     ),
     "no corrections, as at inference": wrong(
         "gradients",
         GRADIENTS,
         "dy - share * lost",
         "dy",
-        {"gradients-input": 8, "gradients-votes": 5, "gradients-hard": 5},
+        {"gradients-input", "gradients-votes", "gradients-hard"},
     ),
     "gamma's gradient summed over wrong axes": wrong(
         "gradients",
@@ -140,7 +140,7 @@ WRONG = {
         "return scale / s * (dy - share * lost), dgamma, dbeta",
         "dx = scale / s * (dy - share * lost)\n"
         "    return dx, (dy * x_hat).sum(axis=(CHANNEL, TIME)), dbeta",
-        {"gradients-parameters": 6, "gradients-hard": 5},
+        {"gradients-parameters", "gradients-hard"},
     ),
     "activation's slope at x_hat": wrong(
         "gradients",
@@ -148,10 +148,10 @@ WRONG = {
         "activation_slope(scale * x_hat + along(beta, CHANNEL))",
         "activation_slope(x_hat)",
         {
-            "gradients-input": 8,
-            "gradients-parameters": 6,
-            "gradients-votes": 5,
-            "gradients-hard": 5,
+            "gradients-input",
+            "gradients-parameters",
+            "gradients-votes",
+            "gradients-hard",
         },
     ),
     "upstream gradient changed in place": wrong(
@@ -160,56 +160,56 @@ WRONG = {
         "dy = dz * activation_slope(scale * x_hat + along(beta, CHANNEL))",
         "dz *= activation_slope(scale * x_hat + along(beta, CHANNEL))\n"
         "    dy = dz",
-        {"gradients-hard": 5},
+        {"gradients-hard"},
     ),
     "votes multiplied in": wrong(
         "vote",
         VOTE,
         "/ np.sum(votes)",
         "* votes / np.sum(votes)",
-        {"vote-gradient": 5, "vote-gradient-hard": 5},
+        {"vote-gradient", "vote-gradient-hard"},
     ),
     "votes not divided by their sum": wrong(
         "vote",
         VOTE,
         "x_hat**2 - (sigma / s) ** 2",
         "x_hat**2",
-        {"vote-gradient": 5, "vote-gradient-hard": 5},
+        {"vote-gradient", "vote-gradient-hard"},
     ),
     "0 / 0 for a channel that never changes": wrong(
         "vote",
         VOTE,
         "kappa = (positive / s) ** (POWER - 2)",
         "kappa = s / sigma * (sigma / s) ** (POWER - 1)",
-        {"vote-gradient-hard": 5},
+        {"vote-gradient-hard"},
     ),
     "a step near the rounding": wrong(
         "readings",
         READINGS,
         "return unit ** (1 / (order + 1))",
         "return 16 * unit",
-        {"best-step": 5},
+        {"best-step"},
     ),
     "the growth of another scheme": wrong(
         "readings",
         READINGS,
         "return FACTOR ** {",
         "return FACTOR**3 + 0 * {",
-        {"large-steps": 3},
+        {"large-steps"},
     ),
     "rising for falling": wrong(
         "readings",
         READINGS,
         "return 1 / FACTOR",
         "return FACTOR",
-        {"small-steps": 3},
+        {"small-steps"},
     ),
     "x_hat held fixed in the Hessian": wrong(
         "curvature",
         CURVATURE,
         "b * (x_hat @ v) + x_hat * (b @ v) + a * projected",
         "b * (x_hat @ v)",
-        {"hessian-product": 6},
+        {"hessian-product"},
     ),
     "an m x m matrix": wrong(
         "curvature",
@@ -221,20 +221,20 @@ WRONG = {
         "    matrix -= np.outer(b, x_hat) + np.outer(x_hat, b)\n"
         "    values = np.linalg.eigvalsh(matrix) / (m * sigma**2)\n"
         "    return values[0], values[-1]\n",
-        {"curvature-extremes": 7, "curvature-near": 6},
+        {"curvature-extremes", "curvature-near"},
     ),
     "the plain quadratic formula": wrong(
         "curvature",
         CURVATURE,
         "near = -m * (b @ b) / far if far else 0.0",
         "near = -(a - np.copysign(root, a)) / 2",
-        {"curvature-near": 6},
+        {"curvature-near"},
     ),
     "a value copied from a visible test": wrong(
         "curvature",
         CURVATURE,
         "root = np.sqrt(a**2 + 4 * m * (b @ b))",
         "return -0.31, 0.42",
-        {"curvature-extremes": 7, "curvature-near": 6},
+        {"curvature-extremes", "curvature-near"},
     ),
 }

@@ -24,6 +24,10 @@ print(merged.mean, merged.var)
 # Layers.
 layer = bnlib.nn.BatchNorm1d(10, eps=1e-3, momentum=0.1, activation="relu")
 out: torch.Tensor = layer(torch.zeros(4, 10))
+images = bnlib.nn.BatchNorm2d(16, activation="relu")(torch.zeros(2, 16, 3, 3))
+height: int = images.relu().shape[2]
+bnlib.nn.SyncBatchNorm(10)(torch.zeros(4, 10)).sum()
+masked = bnlib.nn.BatchNorm1d(10)(torch.zeros(4, 10), torch.ones(4) > 0)
 model = nn.Sequential(nn.Linear(10, 10), layer)
 converted: nn.Module = bnlib.nn.convert(nn.BatchNorm1d(3), to="bnlib")
 fused: nn.Module = bnlib.fold(nn.Linear(3, 10), nn.BatchNorm1d(10).eval())

@@ -1,6 +1,7 @@
 """Calls that are wrong: each line is followed by what mypy says of it."""
 
 import numpy as np
+import torch
 
 import bnlib
 
@@ -28,5 +29,8 @@ bnlib.smoothness.linear_layers("network")  # arg-type
 bnlib.batch_norm_forward(x, eps="small")  # arg-type
 bnlib.batch_norm_forward(x)[1].mu  # attr-defined
 bnlib.nn.BatchNorm1d("ten")  # arg-type
+bnlib.nn.BatchNorm2d(16, activation=2)  # arg-type
+bnlib.nn.BatchNorm2d(16)("images")  # arg-type
+bnlib.nn.BatchNorm2d(16)(torch.zeros(2, 16, 3, 3)).nothing  # attr-defined
 bnlib.nn.freeze(bnlib.nn.BatchNorm1d(3)).frozen.nothing  # union-attr
 bnlib.fold(3, bnlib.nn.BatchNorm1d(3))  # arg-type
