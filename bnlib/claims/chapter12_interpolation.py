@@ -19,7 +19,7 @@ from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 
 chapter_claim = functools.partial(
-    claim, chapter="12-approximation", kind="theorem", source="poggio2020"
+    claim, chapter="12-approximation", kind="theorem", source="poggio2019"
 )
 
 
@@ -97,7 +97,7 @@ def _blind(rng):
     r"$n$: on $W_m^n$ it takes $N\ge(1-10\epsilon)\,n$ units.",
     printed=r"A shallow network has $(n+2)N\sim n$ parameters. Read without a fixed "
     "$N$, that is a count that does not depend on $N$.",
-    printed_in="poggio2020",
+    printed_in="poggio2019",
 )
 def p_shallow_count(rng):
     growth = _growth(rng, in_n=lambda inputs, units: inputs * units)
@@ -185,7 +185,7 @@ def _complexity(rng, order):
     r"$\frac1n\sum_ix_i^2$ on even grids reaches the accuracy $\epsilon\in(0,1)$ "
     r"first with $(\lceil\epsilon^{-1/2}\rceil+1)^n$ values.",
     printed=r"The number grows as $e^{-n/m}$. That does not depend on the accuracy.",
-    printed_in="poggio2020",
+    printed_in="poggio2019",
 )
 def p_typo_eps(rng):
     return _complexity(rng, order=2)

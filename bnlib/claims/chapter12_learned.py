@@ -7,7 +7,7 @@ from bnlib.claims.registry import claim
 from bnlib.experiments import load_record
 
 chapter_claim = functools.partial(
-    claim, chapter="12-approximation", kind="theorem", source="poggio2020"
+    claim, chapter="12-approximation", kind="theorem", source="poggio2019"
 )
 
 

@@ -21,7 +21,7 @@ from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 
 chapter_claim = functools.partial(
-    claim, chapter="12-approximation", kind="theorem", source="poggio2020"
+    claim, chapter="12-approximation", kind="theorem", source="poggio2019"
 )
 
 

@@ -110,7 +110,7 @@ def fit_pieces(tree, x, values, steps, generator):
     id="poggio-approximation",
     title="Error against parameters: trees of networks, dense and shallow networks",
     chapter="12-approximation",
-    source="poggio2020",
+    source="poggio2019",
     sweep={
         "arm": "arms",
         "inputs": "inputs",
@@ -238,7 +238,7 @@ def _classifier(kind, generator):
     id="poggio-digits",
     title="Digits: local, shared and dense networks, with pixels in order and permuted",
     chapter="12-approximation",
-    source="poggio2020",
+    source="poggio2019",
     sweep={"arm": "arms", "seed": "seeds"},
     paired=("arm",),
     data=("digits",),

@@ -310,7 +310,7 @@ def network_flow(
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
     """
     X, y = _arguments.examples(X, y)
     weights, X = _network(weights, X)

@@ -78,7 +78,7 @@ def exponential_loss(weights: Sequence[Array], X: Array, y: Array) -> Array:
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 13, "No minimum".
+    Poggio, Banburski and Liao 2019; chapter 13, "No minimum".
     """
     found = margins(weights, X, y)
     with _arrays.silently():  # a margin below -709 gives inf
@@ -116,7 +116,7 @@ def radial_slope(weights: Sequence[Array], X: Array, y: Array) -> float:
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 13, claim p-nosep-crit.
+    Poggio, Banburski and Liao 2019; chapter 13, claim p-nosep-crit.
     """
     found = margins(weights, X, y)
     _check_two_classes(y)
