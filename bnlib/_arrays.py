@@ -44,7 +44,7 @@ def check_arrays(optional=None, **required):
 def _check_kind(name, array):
     """Raise unless the array is dense, real and floating."""
     known = compat.is_numpy_array(array) or compat.is_torch_array(array)
-    # A mask would be lost, and a matrix multiplies otherwise.
+    # The code would lose a mask, and `*` of two matrices is not elementwise.
     if not known or isinstance(array, np.ma.MaskedArray | np.matrix):
         raise TypeError(
             f"{name} is a {type(array).__name__}: give a plain NumPy array or a "
@@ -83,10 +83,10 @@ def _is_real_floating(xp, array):
 
 
 def upcast(array):
-    """Return the array in the dtype that sums are taken in.
+    """Return the array in the dtype in which sums are computed.
 
-    That is float64, or the array's own dtype where it is wider. Apple's GPUs
-    have no float64; there it is float32.
+    That is float64, or the array's dtype if it is wider. Apple's GPUs have no
+    float64; there it is float32.
     """
     xp = compat.array_namespace(array)
     if getattr(compat.device(array), "type", "cpu") == "mps":
@@ -95,7 +95,7 @@ def upcast(array):
 
 
 def double(array):
-    """Return a checked array in float64, or float32 where the device has no more."""
+    """Return a checked array in float64, or in float32 on a device without float64."""
     wide = upcast(detached(array))
     xp = compat.array_namespace(wide)
     return xp.astype(wide, xp.float64) if wide.dtype.itemsize > 8 else wide
@@ -126,7 +126,7 @@ def averaged_axes(x, axes):
 
 
 def values_averaged(name, x, axes):
-    """Return how many values each statistic averages; an empty batch is an error."""
+    """Return how many values each statistic averages; raise if the batch is empty."""
     count = math.prod(x.shape[axis] for axis in axes)
     if count == 0:
         raise ValueError(

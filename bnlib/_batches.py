@@ -7,7 +7,7 @@ from bnlib.statistics import running_update
 
 
 def check_mask(mask, input):
-    """Raise unless the mask says of every position of the input whether it counts."""
+    """Raise unless the mask is boolean and has one entry per position of the input."""
     if not isinstance(mask, torch.Tensor):
         raise TypeError(f"mask is a {type(mask).__name__}: give a torch tensor")
     if mask.dtype != torch.bool:
@@ -32,7 +32,7 @@ def kept_rows(input, mask):
 
 
 def scatter(rows, input, mask):
-    """Return the rows at their positions in the input's shape; 0 at all others."""
+    """Return an array of the input's shape: the rows where the mask is True, else 0."""
     output = torch.zeros_like(input)
     output.movedim(1, -1)[mask] = rows
     return output
@@ -40,7 +40,7 @@ def scatter(rows, input, mask):
 
 @torch.no_grad()
 def update_running(running_mean, running_var, batch, share):
-    """Update running statistics by a batch, in place."""
+    """Update running statistics in place, with the statistics of a batch."""
     # In float64, so that a half-precision buffer is rounded once.
     old = _arrays.upcast(running_mean), _arrays.upcast(running_var)
     for buffer, new in zip(

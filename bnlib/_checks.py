@@ -1,9 +1,8 @@
 """Checks of arguments: each error names what was given and says what is taken.
 
-Functions of NumPy arrays and torch tensors alike take arrays and no lists, by
-`bnlib._arrays.check_arrays`; those that promise a NumPy array, by `check_numpy`. What
-computes in NumPy alone takes anything that becomes a plain array, lists too, by
-`plain_array` and `finite_array`.
+A function that works on NumPy arrays and on torch tensors takes no lists; it calls
+`bnlib._arrays.check_arrays`. One that promises a NumPy array calls `check_numpy`. One
+that computes in NumPy alone also takes lists; it calls `plain_array` or `finite_array`.
 """
 
 import math
@@ -28,8 +27,8 @@ def check_positive(name, value):
 
 
 def _is_finite(name, value):
-    """Return whether a real number is finite; raise if it is no real number."""
-    # float first: to ask an abstract class takes five times as long.
+    """Return whether a number is finite; raise unless it is real."""
+    # float comes first: isinstance on the abstract class takes five times as long.
     if not isinstance(value, (float, Real)) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}: give a number")
     try:
@@ -59,7 +58,7 @@ def check_momentum(momentum):
 
 
 def check_activation(activation):
-    """Raise unless it is one that batch norm can apply to its output."""
+    """Raise unless the activation is one that batch norm can apply to its output."""
     if activation not in (None, "relu"):
         raise ValueError(f"activation is {activation!r}: give None or 'relu'")
 
@@ -83,7 +82,7 @@ def check_features(name, x, num_features):
 
 
 def check_training_count(name, x, axes):
-    """Return how many values a feature has; raise if that is one, or none."""
+    """Return how many values each feature has; raise if there are fewer than two."""
     count = values_averaged(name, x, axes)
     if count == 1:
         raise ValueError(
@@ -110,7 +109,7 @@ def check_numpy(**arrays):
 
 
 def plain_array(name, value):
-    """Return what is given, a list too, as a float64 NumPy array of its own."""
+    """Return an array or a list as a new NumPy array of dtype float64."""
     kind = type(value).__name__
     try:
         found = np.asarray(value)
@@ -124,7 +123,10 @@ def plain_array(name, value):
 
 
 def finite_array(name, value, ndim=None):
-    """Return what is given as `plain_array`, of so many axes, not empty and finite."""
+    """Return the value as `plain_array` does; raise if it is empty or not finite.
+
+    With ``ndim``, also raise unless the array has that number of axes.
+    """
     found = plain_array(name, value)
     if (ndim is not None and found.ndim != ndim) or found.size == 0:
         axes = "an array" if ndim is None else f"{ndim} axes"

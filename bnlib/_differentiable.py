@@ -1,4 +1,4 @@
-"""A network and a loss of it, to be differentiated without changing the network."""
+"""Differentiate the loss of a network without changing the network."""
 
 import copy
 import math
@@ -39,14 +39,14 @@ class Differentiable:
         return value
 
     def start(self):
-        """Return the loss where the network is; it must be finite there."""
+        """Return the loss at the network's parameters; raise if it is not finite."""
         value = self.value()
         if not math.isfinite(value.item()):
             raise ValueError(f"loss is {value.item()} at the network's parameters")
         return value
 
     def gradients(self, value, **options):
-        """Return the gradient, parameter after parameter; 0 for those not used."""
+        """Return the gradient by each parameter; 0 if the loss does not use it."""
         found = torch.autograd.grad(
             value, self.parameters, allow_unused=True, **options
         )

@@ -1,4 +1,4 @@
-"""What to install where a package of an extra is missing."""
+"""Say which extra to install when a package of it is missing."""
 
 from contextlib import contextmanager
 
@@ -7,7 +7,7 @@ DISTRIBUTION = "batch-normalization-proved-and-run"
 
 @contextmanager
 def extra(name):
-    """Tell which extra brings the package, where an import in the block fails.
+    """Raise an error that names the extra to install, if an import in the block fails.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ def extra(name):
     Raises
     ------
     ModuleNotFoundError
-        In place of that of the import, whose message would not say what to install.
+        In place of the import's error, which does not say what to install.
 
     Examples
     --------

@@ -10,17 +10,17 @@ PACKAGE = Path(__file__).parent
 
 
 def write_whole(path, content, mode=None):
-    """Write a file so that it is never there half-written.
+    """Write a file whole or not at all: no reader sees half of it.
 
     Parameters
     ----------
     path : path
-        The file; its folder is made where it is missing.
+        The file; its folder is made if it is missing.
     content : bytes or str
-        Text is written in UTF-8 with its line ends as they are.
+        Text is written in UTF-8; its line ends stay as they are.
     mode : int, optional
-        The file's permissions, which then hold from its first byte: ``0o600`` for
-        a secret. The system's own, if not given.
+        The file's permissions, such as ``0o600`` for a secret; they hold from the
+        first byte on. The default is the system's.
     """
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
@@ -34,7 +34,8 @@ def write_whole(path, content, mode=None):
             beside.chmod(mode)
         os.replace(beside, path)
     finally:
-        # What stopped the writing may stop this too, and is the one to report.
+        # What stopped the writing may stop this too; the first error is the one to
+        # report.
         with suppress(OSError):
             beside.unlink(missing_ok=True)
 
@@ -45,8 +46,8 @@ def cache_folder(kind):
     Parameters
     ----------
     kind : {"data", "kernels"}
-        Its name below `$BNLIB_CACHE`, else below bnlib's folder in the system's
-        cache.
+        Its name below `$BNLIB_CACHE`; if that is not set, below bnlib's folder in
+        the system's cache.
     """
     if chosen := os.environ.get("BNLIB_CACHE"):
         return Path(chosen) / kind
@@ -56,9 +57,9 @@ def cache_folder(kind):
 def runs_folder():
     """Return the folder for unfinished runs of experiments.
 
-    It is `$BNLIB_CACHE/experiments`, else `.experiments`: a folder of the source
-    tree (git ignores it, and `make clean` leaves it: what it holds took hours), or
-    of the current folder where bnlib is installed without its tree.
+    It is `$BNLIB_CACHE/experiments`, or `.experiments` if that is not set: a folder
+    of the source tree (git ignores it, and `make clean` keeps it, because its content
+    took hours), or of the current folder if bnlib is installed without its tree.
     """
     if chosen := os.environ.get("BNLIB_CACHE"):
         return Path(chosen) / "experiments"

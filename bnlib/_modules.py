@@ -1,4 +1,4 @@
-"""Models of torch: what is checked of one, and which of its layers are batch norms."""
+"""Check that an argument is a model of torch, and find its batch-norm layers."""
 
 import torch
 
@@ -14,7 +14,7 @@ def check_module(name, module):
 def batch_norm_layers(model, own_name=None):
     """Return the batch-norm layers of a model, torch's and bnlib's, by their names.
 
-    A model that is such a layer itself goes by ``own_name``, or by that of its class.
+    If the model itself is such a layer, its name is ``own_name``, or its class's name.
     """
     own_name = type(model).__name__ if own_name is None else own_name
     return {

@@ -1,4 +1,4 @@
-"""Gauss-Legendre quadrature on panels, halved where an integrand asks for it."""
+"""Gauss-Legendre quadrature on panels, which are halved where an integrand needs it."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def panels_between(edges):
 def points(panels):
     """Return 16 nodes on each panel and their weights, shape (n, 16) each.
 
-    Next to a panel's end that is 0 the nodes have full relative precision.
+    If a panel ends at 0, the nodes near 0 have full relative precision.
     """
     left, right = panels[..., None]
     half = (right - left) / 2
@@ -22,31 +22,31 @@ def points(panels):
 
 
 def refined(edges, integrals, *, shortest, refusal, missed=None):
-    """Return panels so fine that no integral changes when they are halved.
+    """Return panels fine enough that halving them again changes no integral.
 
     Parameters
     ----------
     edges : array, shape (n + 1,)
-        Of the panels at the start, increasing.
+        The edges of the first panels, increasing.
     integrals : callable
         Takes panels, shape (2, n), and returns integrals over each, shape (k, n).
     shortest : float
         No panel shorter than this is halved.
     refusal : str
-        What to say of an integrand that varies too fast.
+        The error's message if an integrand varies too fast.
     missed : callable, optional
-        Takes panels too; returns what their nodes may have missed, shape (n,), to be
-        held against the first integral.
+        Takes panels too and returns a bound on what their nodes may have missed,
+        shape (n,); it is compared with the first integral.
 
     Returns
     -------
     array, shape (2, m)
-        From the left to the right.
+        The panels from left to right.
 
     Raises
     ------
     ValueError
-        If too many panels do not suffice.
+        If 20,000 panels are not enough.
     """
     pending, done = panels_between(edges), []
     scale = 0.0

@@ -30,7 +30,7 @@ def _check_inputs(k, layer, given):
 
 
 def check_network(layers, X):
-    """Raise unless the layers take the rows of X and give one number."""
+    """Raise unless the layers take the rows of X and return one number for each."""
     check_layers(layers)
     _check_inputs(0, layers[0], X.shape[1])
     if layers[-1].shape[0] != 1:
@@ -40,33 +40,33 @@ def check_network(layers, X):
 
 
 def check_nonzero(layers):
-    """Raise if a layer is zero: it has no direction, and f no slope in the others."""
+    """Raise if a layer is zero: it has no direction, and f is then zero everywhere."""
     for k, layer in enumerate(layers):
         if not bool((layer != 0).any()):
             raise ValueError(f"weights[{k}] is zero: it has no direction")
 
 
 def forward(layers, X):
-    """Return f of each row, shape (n,), and what enters each layer."""
+    """Return f of each row, shape (n,), and the list of the layers' inputs."""
     xp = compat.array_namespace(X)
     inputs = [X]
     with _arrays.silently():
         for layer in layers[:-1]:
-            hidden = inputs[-1] @ layer.T
-            # Not the maximum, whose slope at 0 torch takes as half.
+            hidden = inputs[-1] @ layer.T  # (n, out)
+            # Not the maximum: torch gives it the slope 1/2 at 0.
             inputs.append(xp.where(hidden <= 0, xp.zeros_like(hidden), hidden))
         return inputs[-1] @ layers[-1][0], inputs
 
 
 def gradients(layers, inputs, upstream):
-    """Return the sums over the examples of ``upstream`` times the slopes of f."""
+    """Return, for each layer, the sum over the examples of ``upstream`` times df/dW."""
     signals = backward(layers, inputs, upstream)
     return [signal.T @ entering for signal, entering in zip(signals, inputs)]
 
 
 def backward(layers, inputs, upstream):
-    """Return the slopes at what each layer gives, before its ReLU."""
-    signals = [upstream[:, None]]
+    """Return the gradients with respect to each layer's output before its ReLU."""
+    signals = [upstream[:, None]]  # (n, 1)
     for layer, entering in zip(layers[:0:-1], inputs[:0:-1]):
         signals.append((signals[-1] @ layer) * (entering > 0))
     return signals[::-1]

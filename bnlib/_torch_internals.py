@@ -1,4 +1,4 @@
-"""The names of torch that are private and have no public form, in one place."""
+"""The private names of torch that bnlib needs because there is no public form."""
 
 import torch
 
@@ -7,11 +7,12 @@ BatchNormBase = torch.nn.modules.batchnorm._BatchNorm
 
 
 def is_transformed():
-    """Say whether torch.func or forward mode is at work: tensors may be more than data.
+    """Return True while torch.func or forward-mode differentiation is active.
 
-    Kept: `_are_functorch_transforms_active`, since nothing public tells of torch.func;
-    `_current_level`, since the public `unpack_dual` of each tensor adds 6 % to the
-    evaluation of a small network.
+    `_are_functorch_transforms_active` stays, because nothing public tells whether
+    torch.func is active. `_current_level` stays, because the public `unpack_dual` of
+    each tensor adds 6 % to the evaluation of a small network. While one of them is
+    active, a tensor may be more than its data.
 
     Returns
     -------
@@ -29,9 +30,9 @@ def is_transformed():
 
 
 def is_in_backward_pass():
-    """Say whether a backward pass runs this.
+    """Return True inside a backward pass.
 
-    Kept: `_current_graph_task_id`, since nothing public tells; torch.utils.checkpoint
-    asks so, too.
+    `_current_graph_task_id` stays, because nothing public tells; torch.utils.checkpoint
+    asks the same way.
     """
     return torch._C._current_graph_task_id() != -1

@@ -16,14 +16,14 @@ __all__ = ["expect", "handed_over", "instances", "number"]
 def instances(name: str) -> np.random.Generator:
     """Return the generator of one test's random instances.
 
-    In a notebook it is another one at every call. Grading puts a function in its
-    place whose generator follows from the course key, the set and the name: grading
+    In a notebook, every call returns another generator. Grading replaces this function
+    by one whose generator follows from the course key, the set and the name: grading
     twice gives the same score, and nobody without the key knows the instances.
 
     Parameters
     ----------
     name : str
-        A name of its own for every test.
+        The test's name; each test has another one.
 
     Returns
     -------
@@ -50,20 +50,20 @@ def instances(name: str) -> np.random.Generator:
 def expect(
     what: str, found: ArrayLike, wanted: ArrayLike, allowed: float, look: str
 ) -> None:
-    """Hold what a function gave against what it should have given.
+    """Compare what a function returned with what it should have returned.
 
     Parameters
     ----------
     what : str
-        What is compared, in words.
+        The name of the numbers, in words.
     found : array_like
         The student's numbers.
     wanted : array_like
-        The same numbers, come by another way.
+        The same numbers, computed in another way.
     allowed : float
         The largest difference that rounding, or the theory, explains.
     look : str
-        What to look at if they differ; not the answer.
+        A hint to look at if they differ; not the answer.
 
     Raises
     ------
@@ -87,14 +87,14 @@ def expect(
 
 
 def number(what, found):
-    """Return what a function gave, where one number is asked for.
+    """Return a function's result as a float; raise unless it is one number.
 
     Parameters
     ----------
     what : str
-        What it is, in words.
+        The name of the number, in words.
     found : object
-        What the student's function gave.
+        What the student's function returned.
 
     Returns
     -------
@@ -130,18 +130,18 @@ def number(what, found):
 
 
 def handed_over(state, most):
-    """Return a state as another process gets it: as data, of some bytes at most.
+    """Return a copy of a state as data of limited size, as another process gets it.
 
-    In grading the process that made it has ended then: what a function kept in a
-    global variable, or in a file, is gone.
+    In grading, the process that made the state has ended by then: what a function kept
+    in a global variable or in a file is gone.
 
     Parameters
     ----------
     state : None, number, text, array, or a tuple, list or dict of these
-        What is to be handed over; keys of a dict are text.
+        The state; the keys of a dict are text.
     most : int
-        The bytes that it may have: eight for a number, those of an array's values and
-        of a text's letters, and eight for every tuple, list and dict.
+        The largest number of bytes: eight for a number, those of an array's values
+        and of a text's letters, and eight for every tuple, list and dict.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def handed_over(state, most):
 
 
 def _bytes_in(value):
-    """Count the bytes of data; nothing is free, so that nothing can hide."""
+    """Return the size of data in bytes; every value counts, so nothing can hide."""
     if isinstance(value, dict):
         assert all(isinstance(key, str) for key in value), "a key must be text"
         return 8 + sum(_bytes_in(part) for pair in value.items() for part in pair)
@@ -186,7 +186,7 @@ def _bytes_in(value):
 
 
 def _miss(found, wanted, allowed):
-    """Return what is wrong with what a student gave, or None."""
+    """Return what is wrong with a student's result, or None."""
     try:
         array = np.asarray(found)
     except ValueError:
@@ -197,7 +197,7 @@ def _miss(found, wanted, allowed):
         return f"shape {array.shape}, wanted {wanted.shape}"
     if not np.isfinite(array).all():
         return f"{(~np.isfinite(array)).sum()} of {array.size} values not finite"
-    # Booleans and unsigned integers have no difference of their own.
+    # NumPy cannot subtract booleans, and unsigned integers wrap around.
     wide = [np.asarray(a, np.result_type(a.dtype, float)) for a in (array, wanted)]
     with np.errstate(over="ignore"):
         off = np.abs(wide[0] - wide[1]).max(initial=0.0)

@@ -1,4 +1,4 @@
-"""Length and direction apart: the problem of `bnlib.problems` to show it on first."""
+"""Length and direction apart: the first problem of `bnlib.problems` to show it on."""
 
 from bnlib.problems import LeastSquares
 

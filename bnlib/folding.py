@@ -1,4 +1,4 @@
-"""Folding: a BatchNorm in eval mode is affine, so the layer before it can do its work.
+"""Folding: merge a BatchNorm in eval mode, which is affine, into the layer before it.
 
 With ``a = gamma / sqrt(var + eps)``, channel by channel,
 ``a * (W x + b - mean) + beta = (a W) x + (a * (b - mean) + beta)``.
@@ -14,7 +14,7 @@ import bnlib.nn
 from bnlib import _arrays, _checks
 from bnlib._arrays import Array
 
-#: What can be folded into, and the BatchNorm that takes what it gives.
+#: The layers that a BatchNorm can be folded into, and the BatchNorm of each.
 _FOLLOWED_BY = {
     nn.Linear: nn.BatchNorm1d,
     nn.Conv1d: nn.BatchNorm1d,
@@ -36,9 +36,9 @@ _NORM_FORWARDS = (
 def fold(layer: nn.Module, bn: nn.Module) -> nn.Module:
     """Return one layer that computes ``bn(layer(x))``, ``bn`` in eval mode.
 
-    Exact up to rounding, whatever the padding and its mode, stride, dilation
-    and groups: the layer is affine in its input and adds its bias everywhere.
-    Computed in float64 and rounded once.
+    The result is exact up to rounding for any padding, padding mode, stride, dilation
+    and groups: the layer is affine in its input and adds its bias everywhere. It is
+    computed in float64 and rounded once.
 
     Parameters
     ----------
@@ -51,16 +51,16 @@ def fold(layer: nn.Module, bn: nn.Module) -> nn.Module:
     Returns
     -------
     Module
-        A new layer of the kind, dtype, device and mode of ``layer``, always
-        with a bias. ``layer`` and ``bn`` stay as they are and share nothing
-        with it. Its parameters need gradients where those of ``layer`` do; a
-        bias that ``layer`` had not, where its weight does.
+        A new layer of the kind, dtype, device and mode of ``layer``, always with a
+        bias. ``layer`` and ``bn`` stay as they are and share nothing with it. Its
+        parameters require gradients if those of ``layer`` do; a bias that ``layer``
+        did not have, if its weight does.
 
     Raises
     ------
     TypeError
-        If ``layer`` cannot be folded into, or ``bn`` is not the BatchNorm that
-        takes what it gives.
+        If nothing can be folded into ``layer``, or ``bn`` is not the BatchNorm that
+        takes its output.
     ValueError
         If ``bn`` is in training mode or without running statistics, the
         channels or devices do not fit, either module has hooks or parameters
@@ -119,8 +119,8 @@ def fold_arrays(
     Parameters
     ----------
     weight : array, shape (C, ...), any real floating dtype
-        Output channels on axis 0, as in torch's Linear and Conv. (A transposed
-        convolution of torch has them on axis 1, within each group.)
+        Output channels on axis 0, as in torch's Linear and Conv. (torch's transposed
+        convolutions have them on axis 1, within each group.)
     bias : array, shape (C,), or None
         None means 0.
     mean, var : arrays, shape (C,)
@@ -132,18 +132,18 @@ def fold_arrays(
     Returns
     -------
     weight : array
-        Shape and dtype of the one given.
+        Shape and dtype of ``weight``.
     bias : array, shape (C,)
-        Dtype of the one given, or of the weight where that was None.
+        Dtype of ``bias``, or of ``weight`` if ``bias`` is None.
 
     Raises
     ------
     TypeError
-        If an argument is no NumPy array or torch tensor, if the two are mixed,
-        or if a dtype is not real and floating.
+        If an array is no NumPy array or torch tensor, the two are mixed, a dtype is
+        not real and floating, or ``eps`` is no number.
     ValueError
-        If shapes or devices do not fit, ``var + eps`` is not above 0, or a
-        result does not fit its dtype.
+        If shapes or devices do not fit, ``eps`` is negative or not finite,
+        ``var + eps`` is not above 0, or a result does not fit its dtype.
 
     Examples
     --------
@@ -161,10 +161,10 @@ def fold_arrays(
     xp = _arrays.namespace(weight=weight, mean=mean, var=var, optional=optional)
     _checks.check_number("eps", eps, 0)
     _check_shapes(weight, {"mean": mean, "var": var, **optional})
-    spread = _arrays.upcast(var) + eps
+    spread = _arrays.upcast(var) + eps  # (C,)
     if bool(xp.any(spread <= 0)):
         raise ValueError("var + eps has values that are not above 0: nothing to divide")
-    scale = 1 / xp.sqrt(spread)
+    scale = 1 / xp.sqrt(spread)  # (C,)
     if gamma is not None:
         scale = scale * gamma
     folded_weight = weight * xp.reshape(scale, (-1,) + (1,) * (weight.ndim - 1))
@@ -206,15 +206,15 @@ def _rounded(name, wide, dtype):
 def _regrouped(weight, groups):
     """Move the output channels of a transposed convolution to axis 0, or back.
 
-    From (C_in, C_out / G, ...) to (C_out, C_in / G, ...): in both, axis 0 holds
-    one group after the other, so the two other axes swap within each group.
+    Turn (C_in, C_out / G, ...) into (C_out, C_in / G, ...). Axis 0 holds one group
+    after the other in both, so the input and output channels swap within each group.
     """
     by_group = weight.unflatten(0, (groups, -1))
     return by_group.transpose(1, 2).flatten(0, 1)
 
 
 def _kind(layer):
-    """Return the class whose arithmetic the layer has."""
+    """Return the class of torch.nn whose forward the layer runs."""
     for kind in _FOLLOWED_BY:
         if isinstance(layer, kind) and all(
             _runs(layer, kind, method) for method in ("forward", "_conv_forward")
@@ -228,12 +228,12 @@ def _kind(layer):
 
 
 def _named(module):
-    """Return where its class is from, too: a quantised Linear is a Linear by name."""
+    """Return the class's full name: a quantised Linear is also called Linear."""
     return f"{type(module).__module__}.{type(module).__qualname__}"
 
 
 def _runs(module, kind, method):
-    """Say whether the module's method is that of its kind, not an override."""
+    """Return True if the module runs the method of ``kind``, not an override."""
     own = getattr(module, method, None)
     return getattr(own, "__func__", None) is getattr(kind, method, None)
 
@@ -265,7 +265,7 @@ def _check_norm(bn, kind):
 
 
 def _check_plain(name, module):
-    """Raise if more than the module's own weight and bias decides what it gives."""
+    """Raise if the module's output depends on more than its weight and bias."""
     if any(map(is_lazy, [*module.parameters(), *module.buffers()])):
         raise ValueError(f"{name} is lazy: run a batch through it first")
     other = {key for key, _ in module.named_parameters()} - {"weight", "bias"}
@@ -276,6 +276,5 @@ def _check_plain(name, module):
         )
     if module._forward_hooks or module._forward_pre_hooks:
         raise ValueError(
-            f"{name} has forward hooks, which may change what it gives: remove them "
-            "first"
+            f"{name} has forward hooks, which may change its output: remove them first"
         )

@@ -1,4 +1,4 @@
-"""Learning a halfspace: the two of `bnlib.problems`, f(w) = E phi(z.w).
+"""Learning a halfspace: two problems of `bnlib.problems`, f(w) = E phi(z.w).
 
 With labels of +-1, ``z = -(label) x`` as `halfspace_rows` gives it, and ``phi`` is a
 loss of ``t = z.w``; see `bnlib.losses`.

@@ -1,4 +1,4 @@
-"""Losses of one number t = z.w, where z = -(label) x: those of `bnlib.problems`."""
+"""The losses of `bnlib.problems`: functions of one number t = z.w, z = -(label) x."""
 
 from bnlib.problems import (
     LOSSES,

@@ -9,7 +9,7 @@ from typing import Any
 
 from bnlib._extras import extra
 
-#: Okabe and Ito's colours that keep a contrast of 3:1 or more on white.
+#: Those of Okabe and Ito's colours that have a contrast of 3:1 or more on white.
 COLORS = ("#0072B2", "#D55E00", "#007A5E", "#9B4F82", "#6B6B6B", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 #: Perceptually even and safe for colour-blind readers.
@@ -34,11 +34,11 @@ _STYLE = {
 
 
 def use_style() -> None:
-    """Set Matplotlib's defaults to the book's, for this process.
+    """Set Matplotlib's defaults to the book's style, for this process.
 
-    In a notebook the figures are also drawn at twice the resolution, for
-    sharp screens. The background stays white on a dark page: the contrast of
-    every line was chosen on it.
+    In a notebook, figures are also drawn at twice the resolution, for sharp screens.
+    The background stays white on a dark page, because the contrast of every line was
+    chosen on white.
 
     Examples
     --------
@@ -73,9 +73,9 @@ def draw_graph(
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-        Loses its frame; its limits are set around the nodes.
+        It loses its frame; its limits are set around the nodes.
     places : dict of str to (x, y)
-        The nodes, by the text that stands in them.
+        The nodes' centres, by the text to write in each node.
     arrows : iterable of (start, end, label)
         Names of two nodes, and the text on the arrow. An arrow
         labelled "0" is dotted.

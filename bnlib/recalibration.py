@@ -1,4 +1,4 @@
-"""Recalibration: running statistics made exact, on data that the reader names."""
+"""Recalibration: set running statistics to the exact ones of a data set."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -22,25 +22,24 @@ def recalibrate(
 ) -> Model:
     """Set the running statistics of every BatchNorm to those of a whole data set.
 
-    "sequential" is exact: layer after layer in the order in which they run, each
-    measured in eval mode, with the layers before it already set. "one_pass"
-    measures all of them at once, while each normalises batch by batch: as many
-    times faster as there are layers, exact for the first of them, approximate
-    for those behind it.
+    "sequential" is exact: it measures layer after layer, in the order in which they
+    run, in eval mode, with the layers before it already set. "one_pass" measures all
+    layers at once, while each normalises batch by batch. With K layers it is K times
+    faster; it is exact for the first layer and approximate for those behind it.
 
     Parameters
     ----------
     model : Module
         Changed in place: `running_mean`, `running_var` and
         `num_batches_tracked` (the number of inputs measured) of its BatchNorm
-        layers, torch's or bnlib's, whatever their mode. Nothing else changes,
-        and on an error nothing at all. A layer that eval mode never runs stays
-        as it is; so does one whose statistics are frozen, and one without running
-        statistics, which normalises every batch by itself.
+        layers, torch's or bnlib's, whatever their mode. Nothing else changes, and
+        an error changes nothing at all. A layer stays as it is if eval mode never
+        runs it, if its statistics are frozen, or if it has no running statistics and
+        so normalises with every batch.
     batches : iterable
-        Of inputs, or of tuples or lists whose first item is the input; of any
-        sizes. "sequential" goes through it once per layer: it must give the
-        same examples every time, in any order and any split.
+        Inputs, or tuples or lists whose first item is the input, of any sizes.
+        "sequential" goes through the batches once per layer: they must hold the same
+        examples every time, in any order and any split.
     method : "sequential" or "one_pass"
 
     Returns
@@ -53,21 +52,22 @@ def recalibrate(
     TypeError
         If ``model`` is no Module or ``batches`` no iterable of batches.
     ValueError
-        If the method is unknown, there is no batch or an empty one, no layer
-        to set, a lazy module, an input that is not finite, a one-shot iterator
-        for several layers, layers whose order differs from batch to batch, or,
-        in one pass, one value per feature.
+        If the method is unknown, there is no batch or an empty one, the model has no
+        layer to set or has lazy modules, an input's mean or variance is not finite,
+        statistics do not fit a buffer's dtype, a one-shot iterator is given for
+        several layers, the layers' order differs from batch to batch, or, in one
+        pass, an input has one value per feature.
 
     Notes
     -----
-    The data set is the population, so its variance divides by the number of
-    values, n. (torch's own `running_var` of one batch is n / (n - 1) times
-    that.) Eval mode then gives what training mode gives on the whole set as one
-    batch.
+    The data set is the population, so its variance is divided by the number of
+    values, n. (torch's `running_var` of one batch is n / (n - 1) times as large.) In
+    eval mode the model then computes what it would compute in training mode on the
+    whole set as one batch.
 
-    A layer that runs several times is set to the statistics of all its inputs.
-    Where these depend on its own output, as in a recurrent net, they are taken
-    with the statistics that it held before.
+    A layer that runs several times is set to the statistics of all its inputs. If its
+    inputs depend on its outputs, as in a recurrent net, they are measured with the
+    statistics that it held before.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def recalibrate(
 
 
 def _sequential(model, names, batches):
-    """Measure the layers that have no unset one before them, set them, and go on."""
+    """Return exact statistics: repeatedly measure and set the first unset layers."""
     done, sizes = {}, []
     while len(done) < len(names):
         left = {layer: name for layer, name in names.items() if layer not in done}
@@ -126,9 +126,9 @@ def _one_pass(model, names, batches):
 
 
 def _run(model, names, batches, first_only):
-    """Run all batches; return each layer's input statistics, and how many batches.
+    """Run all batches; return each layer's input statistics and the number of batches.
 
-    ``first_only`` leaves out a layer that some batch ran behind another.
+    With ``first_only``, leave out a layer that some batch ran behind another one.
     """
     found, in_front, behind, size = {}, set(), set(), 0
 
@@ -159,7 +159,7 @@ def _run(model, names, batches, first_only):
 
 
 def _measured(layer, where, input, mask=None):
-    """Return the statistics of one input of a layer, if it has any."""
+    """Return the statistics of one input of a layer; raise if there are none."""
     layer._check_input_dim(input)
     x = input if mask is None else _batches.kept_rows(input, mask)
     if x.numel() == 0:
@@ -183,7 +183,7 @@ def _check_any(measured, size):
 
 
 def _joined(layer, name, measured):
-    """Return mean and variance as the layer's buffers hold them, and how many."""
+    """Return mean and variance in the dtype of the layer's buffers, and the count."""
     means, variances, counts = zip(*measured)
     whole = merge(torch.stack(means), torch.stack(variances), counts)
     mean = whole.mean.to(layer.running_mean)
@@ -197,9 +197,9 @@ def _joined(layer, name, measured):
 
 @contextlib.contextmanager
 def _borrowed(model, layers):
-    """Put the model in eval mode; give it back its modes and buffers afterwards."""
+    """Put the model in eval mode; restore its modes and buffers afterwards."""
     for buffer in (buffer for layer in layers for buffer in layer.buffers()):
-        # torch's own error for one that cannot be written: now, not at the end.
+        # Let torch raise its error for a read-only buffer now, not at the end.
         buffer.copy_(buffer.clone())
     modes = [(module, module.training) for module in model.modules()]
     kept = [(x, x.running_mean, x.running_var, x.track_running_stats) for x in layers]

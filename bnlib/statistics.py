@@ -1,4 +1,4 @@
-"""Batch statistics and what is made of them: merged and running statistics."""
+"""Statistics of a batch, of several batches merged, and running statistics."""
 
 import math
 from typing import NamedTuple
@@ -32,7 +32,7 @@ _MOMENTUM_WEIGHS_BATCH = {
 
 
 class Statistics(NamedTuple):
-    """Mean, population variance (divisor: the count) and count of some values."""
+    """Mean, population variance (divided by the count) and count of some values."""
 
     mean: Array
     var: Array
@@ -49,21 +49,22 @@ def batch_statistics(
     ----------
     x : array, shape (m, C) or (N, C, *spatial), any real floating dtype
     axes : int or tuple of int, optional
-        The axes averaged over; None means all but axis 1.
+        The axes to average over; None means all but axis 1.
 
     Returns
     -------
     Statistics
-        ``mean`` and ``var`` in float64, of the shape of the kept axes, and
+        ``mean`` and ``var`` in float64, of the shape of the other axes, and
         ``count``, the number of values behind each. ``var`` divides by the
-        count; multiply by ``count / (count - 1)`` for the unbiased one.
+        count; multiply by ``count / (count - 1)`` for the unbiased variance.
 
     Raises
     ------
     TypeError
-        If ``x`` is no NumPy array or torch tensor of a real floating dtype.
+        If ``x`` is no NumPy array or torch tensor of a real floating dtype, or
+        ``axes`` no integers.
     ValueError
-        If the batch is empty, or an axis is not there.
+        If the batch is empty, or ``x`` lacks one of ``axes``.
 
     Examples
     --------
@@ -91,11 +92,11 @@ def _of_batch(xp, x, axes, count):
 def centre(x, axes):
     """Return the mean, the deviations from it and the variance, in float64.
 
-    The mean of the deviations is subtracted a second time. What the first sum
-    rounded away is then gone, and the deviations of a constant feature are
-    exactly 0 (Chan, Golub and LeVeque 1983 correct the two-pass variance so).
+    The mean of the deviations is subtracted too. This removes the rounding error of
+    the first mean, and the deviations of a constant feature are exactly 0 (Chan, Golub
+    and LeVeque 1983 correct the two-pass variance in this way).
 
-    Costs about three float64 copies of ``x``. The arguments are not checked.
+    It needs about three float64 copies of ``x``. Nothing is checked.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ def centre(x, axes):
     wide = _arrays.upcast(x)  # (m, C)
 
     def average(values):
-        return xp.sum(values, axis=axes, keepdims=True) / count
+        return xp.sum(values, axis=axes, keepdims=True) / count  # (1, C)
 
     mean = average(wide)  # (1, C)
     deviations = wide - mean  # (m, C)
@@ -138,19 +139,19 @@ def centre(x, axes):
 
 @_arrays.silently()
 def merge(means: Array, variances: Array, counts: Array) -> Statistics:
-    """Join the statistics of several batches into those of all their values.
+    """Merge the statistics of several batches into those of all their values.
 
-    The mean is weighted by the counts; the variance is that within the batches
-    plus that between their means. Equal, up to rounding, to the statistics of
-    the concatenated batches.
+    The mean is weighted by the counts. The variance is the variance within the batches
+    plus the variance between their means. Both equal the statistics of the concatenated
+    batches, up to rounding.
 
     Parameters
     ----------
     means, variances : arrays, shape (k, ...)
         The k batches' means and population variances.
     counts : array of shape (k,) or sequence of k numbers
-        How many values stand behind each; at least 0, and one above 0. A batch
-        of count 0 is left out, whatever its mean.
+        The number of values in each batch: at least 0, and not all 0. A batch of
+        count 0 is left out, whatever its mean.
 
     Returns
     -------
@@ -160,10 +161,11 @@ def merge(means: Array, variances: Array, counts: Array) -> Statistics:
     Raises
     ------
     TypeError
-        If an argument is of another kind.
+        If ``means`` or ``variances`` is no NumPy array or torch tensor, the two are
+        mixed, a dtype is not real and floating, or ``counts`` holds no numbers.
     ValueError
-        If the shapes do not fit, a count or a variance is negative, or all
-        counts are 0.
+        If the shapes or devices do not fit, a variance is negative, a count is
+        negative or not finite, or all counts are 0.
 
     Examples
     --------
@@ -203,10 +205,10 @@ def merge(means: Array, variances: Array, counts: Array) -> Statistics:
         ),
         (len(used),) + (1,) * (means.ndim - 1),
     )
-    pivot = means[0, ...]
-    shift = xp.sum(weights * (means - pivot), axis=0)
-    between = means - (pivot + shift)
-    var = xp.sum(weights * (variances + between * between), axis=0)
+    pivot = means[0, ...]  # (...)
+    shift = xp.sum(weights * (means - pivot), axis=0)  # (...)
+    between = means - (pivot + shift)  # (k, ...)
+    var = xp.sum(weights * (variances + between * between), axis=0)  # (...)
     return Statistics(pivot + shift, var, total)
 
 
@@ -222,9 +224,10 @@ def _check_counts(counts):
 class RunningStatistics:
     """Running mean and variance of batches, as torch's BatchNorm keeps them.
 
-    ``new = (1 - momentum) * old + momentum * batch``, from mean 0 and variance
-    1; the batch's variance enters unbiased, with divisor m - 1. With
-    ``momentum=None`` they are the plain averages over the batches.
+    They start at mean 0 and variance 1, and every batch updates them:
+    ``new = (1 - momentum) * old + momentum * batch``. The batch's variance enters
+    unbiased, divided by m - 1. With ``momentum=None`` they are the plain averages
+    over the batches.
 
     Parameters
     ----------
@@ -235,14 +238,14 @@ class RunningStatistics:
     Attributes
     ----------
     mean, var : arrays, shape (C,), float64
-        Of the library and device of the batches; NumPy before the first.
+        In the library and on the device of the batches; NumPy before the first.
     num_batches : int
 
     Raises
     ------
     TypeError, ValueError
-        If num_features is no integer of at least 1, or momentum is outside
-        [0, 1].
+        If ``num_features`` is no integer of at least 1, or ``momentum`` neither None
+        nor a number in [0, 1].
 
     Examples
     --------
@@ -269,12 +272,14 @@ class RunningStatistics:
 
     @_arrays.silently()
     def update(self, x: Array) -> None:
-        """Update by a batch (m, C) or (N, C, *spatial), at least two values a feature.
+        """Update the statistics with a batch, shape (m, C) or (N, C, *spatial).
 
         Raises
         ------
         TypeError, ValueError
-            If the batch does not fit; the statistics then stay as they were.
+            If the batch is no real floating array, has another number of features,
+            fewer than two values per feature, or another library or device than the
+            batches before it. The statistics then stay as they were.
         """
         _checks.check_momentum(self.momentum)
         first = self.num_batches == 0
@@ -305,9 +310,9 @@ def averaging_share(momentum: float | None, num_batches: int) -> float:
     Parameters
     ----------
     momentum : float in [0, 1] or None
-        None weighs all batches alike.
+        None gives every batch the same weight.
     num_batches : int
-        How many came before.
+        The number of batches before it.
 
     Returns
     -------
@@ -329,9 +334,10 @@ def running_update(
     Parameters
     ----------
     mean, var : arrays, shape (C,)
-        The running ones before.
+        The running mean and variance before the batch.
     batch : Statistics
-        The batch's own; its variance enters unbiased, so a count above 1.
+        The statistics of the batch, with a count above 1: its variance enters
+        unbiased.
     share : float in [0, 1]
         The weight of the batch.
 
@@ -356,7 +362,7 @@ def running_update(
 def convert_momentum(
     value: float, source: str = "keras", target: str = "torch"
 ) -> float:
-    """Translate a framework's BatchNorm momentum into another's.
+    """Convert the BatchNorm momentum of one framework into that of another.
 
     torch's momentum is the weight of the new batch. For Keras, TensorFlow, flax,
     ONNX, Paddle and MXNet it is the weight of the old value.
@@ -374,7 +380,7 @@ def convert_momentum(
     Raises
     ------
     TypeError, ValueError
-        If the value is outside [0, 1] or a framework is not known.
+        If ``value`` is no number in [0, 1], or a framework is unknown.
 
     Examples
     --------

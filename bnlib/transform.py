@@ -1,8 +1,8 @@
 """The batch normalization transform, its gradient, and its form at inference.
 
-NumPy arrays and torch tensors alike. Every sum is taken in float64, about the
-mean, so a float32 feature of mean 1e6 and standard deviation 1 loses nothing;
-results come back in the dtype of what was given.
+The functions take NumPy arrays or torch tensors. They compute every sum in float64,
+about the mean, so a float32 feature of mean 1e6 and standard deviation 1 loses
+nothing. Results have the dtype of the arguments.
 """
 
 import math
@@ -25,10 +25,10 @@ __all__ = [
 
 
 class Cache(NamedTuple):
-    """What the backward pass needs of the forward pass, in float64.
+    """What the forward pass keeps for the backward pass, in float64.
 
     ``x_hat`` has the shape of ``x`` and costs 8 bytes a value; ``inv_std``,
-    ``mean`` and ``var`` have the shape of the axes kept.
+    ``mean`` and ``var`` have the shape of the axes that are not averaged over.
     """
 
     x_hat: Array
@@ -68,14 +68,15 @@ def batch_norm_forward(
     x : array, shape (m, C) or (N, C, *spatial), any real floating dtype
         float64 values beyond about 1e150 overflow the variance.
     gamma, beta : arrays, optional
-        Scale and shift, shape (C,); None means 1 and 0. With other ``axes``
-        either one value per feature (the only axis kept if the batch is averaged
-        over, else axis 1), or as many axes as ``x``, broadcasting against it.
+        Scale and shift, shape (C,); None means 1 and 0. With other ``axes``, give
+        either one value per feature, or an array of as many axes as ``x`` that
+        broadcasts against it. Features lie on axis 1, or on the only axis kept if
+        axis 0 is averaged over.
     eps : float, at least 0
         Added to the variance, inside the root. With 0, a constant feature
         gives NaN (0/0).
     axes : int or tuple of int, optional
-        The axes averaged over; None means all but axis 1. ``(1,)`` of (m, C)
+        The axes to average over; None means all but axis 1. ``(1,)`` of (m, C)
         is layer norm, ``(2, 3)`` of (N, C, H, W) instance norm, and ``(2, 3, 4)``
         of (N, G, C // G, H, W) group norm.
 
@@ -89,11 +90,12 @@ def batch_norm_forward(
     Raises
     ------
     TypeError
-        If an argument is no NumPy array or torch tensor, if the two are mixed,
-        or if a dtype is not real and floating.
+        If ``x``, ``gamma`` or ``beta`` is no NumPy array or torch tensor, the two are
+        mixed, a dtype is not real and floating, ``eps`` is no number, or ``axes``
+        no integers.
     ValueError
-        If shapes or devices do not fit, a feature has fewer than two values, or
-        eps is negative or not finite.
+        If shapes or devices do not fit, ``x`` lacks one of ``axes``, a feature has
+        fewer than two values, or ``eps`` is negative or not finite.
 
     Examples
     --------
@@ -119,7 +121,7 @@ def batch_norm_forward(
 
 
 def normalise(x, scale, shift, eps, axes):
-    """Return y, x_hat, inv_std, mean and var of a batch; nothing is checked.
+    """Return y, x_hat, inv_std, mean and var of a batch, without any check.
 
     Parameters
     ----------
@@ -153,7 +155,7 @@ def normalise(x, scale, shift, eps, axes):
     inv_std = 1 / xp.sqrt(var + eps)  # (1, C)
     x_hat = deviations * inv_std  # (m, C)
     y = _affine(x_hat, scale, shift)  # (m, C)
-    # A reader may change y in place: it must not be the cache's array.
+    # A caller may change y in place, so y must not be the cache's array.
     y = xp.astype(y, x.dtype, copy=y is x_hat)
     return y, x_hat, inv_std, mean, var
 
@@ -162,7 +164,7 @@ def normalise(x, scale, shift, eps, axes):
 def batch_norm_backward(
     dy: Array, cache: Cache
 ) -> tuple[Array, Array | None, Array | None]:
-    """Return the gradients of a loss, in the compact form.
+    """Return the gradients of a loss by the compact formula.
 
     With ``g = gamma * dy`` and averages over the batch,
     ``dx = inv_std * (g - mean(g) - x_hat * mean(g * x_hat))``.
@@ -179,12 +181,13 @@ def batch_norm_backward(
     dx : array
         Shape and dtype of ``dy``.
     dgamma, dbeta : arrays or None
-        Shape and dtype of ``gamma`` and ``beta``; None where that was None.
+        Shape and dtype of ``gamma`` and ``beta``; None if the parameter was None.
 
     Raises
     ------
     TypeError
-        If ``cache`` is no Cache, or ``dy`` of another library or no float.
+        If ``cache`` is no Cache, or ``dy`` is no real floating array of the library
+        of ``y``.
     ValueError
         If ``dy`` has another shape or device than ``y``.
 
@@ -207,7 +210,7 @@ def batch_norm_backward(
 
 
 def input_gradient(g, x_hat, inv_std, axes):
-    """Return dx from ``g``, the gradient with respect to x_hat; nothing is checked.
+    """Return dx from ``g``, the gradient with respect to x_hat, without any check.
 
     Parameters
     ----------
@@ -243,7 +246,7 @@ def input_gradient(g, x_hat, inv_std, axes):
 
 @_arrays.silently()
 def batch_norm_backward_steps(dy: Array, cache: Cache) -> BackwardSteps:
-    """Return the same gradients by the chain rule, step by step.
+    """Return the gradients of `batch_norm_backward` by the chain rule, step by step.
 
     Parameters
     ----------
@@ -255,8 +258,8 @@ def batch_norm_backward_steps(dy: Array, cache: Cache) -> BackwardSteps:
     Returns
     -------
     BackwardSteps
-        ``dx_hat`` and ``dx`` of the shape and dtype of ``dy``, ``dvar`` and
-        ``dmean`` of that of the statistics, ``dgamma`` and ``dbeta`` as in
+        ``dx_hat`` and ``dx`` have the shape and dtype of ``dy``, ``dvar`` and
+        ``dmean`` those of the statistics; ``dgamma`` and ``dbeta`` are as in
         `batch_norm_backward`.
 
     Raises
@@ -308,14 +311,14 @@ def batch_norm_inference(
     beta: Array | None = None,
     eps: float = 1e-5,
 ) -> Array:
-    """Normalise with given statistics: an affine map, example by example.
+    """Normalise with given statistics: each example is mapped by itself.
 
     Parameters
     ----------
     x : array, shape (m, C) or (N, C, *spatial), any real floating dtype
         May be empty.
     mean, var : arrays, shape (C,)
-        Population or running statistics, or as many axes as ``x``.
+        Population or running statistics. They may also have as many axes as ``x``.
     gamma, beta : arrays, shape (C,), optional
         Scale and shift; None means 1 and 0.
     eps : float, at least 0
@@ -327,8 +330,11 @@ def batch_norm_inference(
 
     Raises
     ------
-    TypeError, ValueError
-        As `batch_norm_forward`.
+    TypeError
+        If an array is no NumPy array or torch tensor, the two are mixed, a dtype is
+        not real and floating, or ``eps`` is no number.
+    ValueError
+        If shapes or devices do not fit, or ``eps`` is negative or not finite.
 
     Examples
     --------
@@ -353,7 +359,7 @@ def batch_norm_inference(
 
 
 def normalise_with(x, mean, var, scale, shift, eps):
-    """Return y by given statistics; nothing is checked.
+    """Return y for given statistics, without any check.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Approximation: composed functions, their surrogates, and what accuracy costs.
+"""Approximation: composed functions, their surrogates, and the cost of accuracy.
 
 Points lie in the cube [-1, 1]^n, and errors are sup norms unless said otherwise.
 """

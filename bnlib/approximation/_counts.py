@@ -1,4 +1,4 @@
-"""What accuracy costs: bounds on errors, numbers of parameters, measured slopes."""
+"""The cost of accuracy: bounds on errors, numbers of parameters, measured slopes."""
 
 from math import comb, gcd
 
@@ -16,7 +16,7 @@ def interpolation_bound(curvatures: ArrayLike, cells: int) -> float:
     curvatures : array of shape (d,)
         Bounds on the pure second derivatives, at least 0.
     cells : int, at least 1
-        Cells an axis.
+        The number of cells per axis.
 
     Returns
     -------
@@ -26,7 +26,8 @@ def interpolation_bound(curvatures: ArrayLike, cells: int) -> float:
     Raises
     ------
     TypeError, ValueError
-        If cells is no integer of at least 1, or a curvature negative or not finite.
+        If cells is no integer of at least 1, curvatures is no vector, or a curvature is
+        negative or not finite.
 
     Examples
     --------
@@ -49,16 +50,16 @@ def interpolation_bound(curvatures: ArrayLike, cells: int) -> float:
 
 
 def propagation_bound(error: float, factor: float, depth: int) -> float:
-    """Bound the error of a composition by that of its parts.
+    """Bound the error of a composition by the error of its parts.
 
     Parameters
     ----------
     error : float, at least 0
         Sup norm of the error at every node.
     factor : float, at least 0
-        What a node's Lipschitz constants, one a variable, sum to at most.
+        A bound on the sum of a node's Lipschitz constants, one per variable.
     depth : int, at least 1
-        Nodes on the longest path.
+        The number of nodes on the longest path.
 
     Returns
     -------
@@ -184,7 +185,7 @@ def level_counts(inputs: int, arity: int) -> list[int]:
 
 
 def polynomial_units(degree: int, inputs: int) -> int:
-    """Count the units with which one hidden layer gives any polynomial.
+    """Count the hidden units that suffice for one layer to equal any polynomial.
 
     Parameters
     ----------
@@ -217,10 +218,10 @@ def polynomial_units(degree: int, inputs: int) -> int:
 
 
 def necklaces(length: int, beads: int) -> int:
-    """Count words of a length, where those that are rotations count once.
+    """Count the words of a length, with all rotations of a word as one.
 
-    The number of values that a function on a grid can have if it does not change
-    under cyclic shifts of its variables.
+    This is the number of values on a grid of a function that does not change under
+    cyclic shifts of its variables.
 
     Parameters
     ----------
@@ -230,8 +231,8 @@ def necklaces(length: int, beads: int) -> int:
     Returns
     -------
     int
-        The mean over all rotations of the number of words that each leaves as they
-        are (Burnside's lemma).
+        The mean, over all rotations, of the number of words that the rotation does not
+        change (Burnside's lemma).
 
     Raises
     ------
@@ -254,7 +255,7 @@ def fit_slope(sizes: ArrayLike, errors: ArrayLike) -> float:
     Parameters
     ----------
     sizes, errors : arrays of shape (k,), k at least 2
-        Above 0; the sizes not all equal.
+        Numbers above 0; the sizes are not all equal.
 
     Returns
     -------
@@ -263,7 +264,8 @@ def fit_slope(sizes: ArrayLike, errors: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If the arrays do not fit each other, or hold something else.
+        If the arrays are no vectors of one length of at least 2, a number is not finite
+        and above 0, or all sizes are equal.
 
     Examples
     --------

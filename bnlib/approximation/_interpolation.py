@@ -10,7 +10,7 @@ from scipy.interpolate import RegularGridInterpolator
 from bnlib import _checks
 from bnlib.approximation._trees import Tree, check_points
 
-#: More values on a grid than this, 80 MB of float64, are refused.
+#: The largest number of values on a grid: 80 MB of float64.
 MOST_VALUES = 10**7
 
 
@@ -19,8 +19,8 @@ class Interpolant:
 
     Parameters
     ----------
-    values : array of shape (k + 1, ..., k + 1), one axis a variable
-        Finite; the grid has k cells an axis.
+    values : array of shape (k + 1, ..., k + 1), one axis per variable
+        Finite numbers; the grid has k cells per axis.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ def interpolate(
     function : callable
         Takes points of shape (m, arity), returns values of shape (m,).
     arity, cells : int, at least 1
-        Number of variables, and of cells an axis.
+        The number of variables, and the number of cells per axis.
 
     Returns
     -------
@@ -80,8 +80,8 @@ def interpolate(
     ------
     TypeError, ValueError
         If arity or cells is no integer of at least 1, the grid has more than
-        `MOST_VALUES` values, or the function returns another shape or no finite
-        numbers.
+        `MOST_VALUES` values, or the function returns another shape or values that are
+        not finite.
 
     Examples
     --------
@@ -118,22 +118,21 @@ def interpolate_tree(tree: Tree, cells: int, *, shared: bool = False) -> Tree:
     Parameters
     ----------
     tree : Tree
-        With nodes whose values lie in [-1, 1].
+        Its nodes have values in [-1, 1].
     cells : int, at least 1
-        Cells an axis in each node's grid.
+        The number of cells per axis in each node's grid.
     shared : bool
-        One table for a function that stands at several nodes, in place of a table
-        for each.
+        If True, a function at several nodes gets one table instead of one per node.
 
     Returns
     -------
     Tree
-        Of `Interpolant`, with (cells + 1)^arity parameters a table.
+        A tree of `Interpolant`, with (cells + 1)^arity parameters per table.
 
     Raises
     ------
     TypeError, ValueError
-        As `interpolate`.
+        As `interpolate`; also if ``tree`` is no Tree.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Networks whose parameters are counted: shallow ones, and trees of small ones."""
+"""Networks with counted parameters: shallow networks, and trees of small networks."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -42,24 +42,24 @@ def polynomial_layer(
 ) -> Layer:
     """Build a shallow network close to a polynomial, for a smooth activation.
 
-    In each of binomial(n - 1 + K, K) directions w it holds K + 1 units with weights
-    that are small multiples of w; finite differences in the size of the weights then
-    give the powers of w.x, and these span all polynomials of degree K.
+    For each of binomial(n - 1 + K, K) directions w it has K + 1 units, whose weights
+    are small multiples of w. Finite differences in the size of the weights approximate
+    the powers of w.x, which span all polynomials of degree K.
 
     Parameters
     ----------
     polynomial : dict
         Coefficients by tuples of n exponents: {(2, 0): 1.0} is x_1^2.
     derivatives : sequence of K + 1 floats
-        Of the activation at `point`, order 0 to the degree K of the polynomial; none
-        of them 0.
+        The derivatives of the activation at `point`, from order 0 to the degree K of
+        the polynomial; none of them is 0.
     point : float
         The bias of every unit.
     step : float above 0
-        The size of the weights. The error is of order step^2, until rounding takes
-        over, which grows as step^-K.
+        The size of the weights. The error is of order step^2, until rounding dominates,
+        which grows as step^-K.
     rng : numpy.random.Generator
-        Draws the directions.
+        The generator of the directions.
 
     Returns
     -------
@@ -68,8 +68,9 @@ def polynomial_layer(
     Raises
     ------
     TypeError, ValueError
-        If the exponents are no tuples of one length, a derivative is missing, not
-        finite or 0, or another number is not finite.
+        If ``polynomial`` is no dict of coefficients by tuples of exponents of one
+        length, a derivative is missing, not finite or 0, or another number is not
+        finite.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def polynomial_layer(
     directions = rng.standard_normal((count, n))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     sizes = step * (np.arange(degree + 1) - degree / 2)
-    # Row s: what a combination of the units has as its coefficient of (w.x)^s.
+    # Row s holds the units' coefficients of (w.x)^s.
     orders = np.arange(degree + 1)[:, None]
     factorials = np.array([factorial(s) for s in range(degree + 1)])
     taylor = sizes**orders * (derivatives / factorials)[:, None]
@@ -112,7 +113,7 @@ def polynomial_layer(
 
 
 def _checked_degree(polynomial):
-    """Return the number of variables and the degree of a polynomial."""
+    """Check a polynomial; return its number of variables and its degree."""
     if not isinstance(polynomial, dict):
         raise TypeError(f"the polynomial is {polynomial!r}: give a dict")
     if not polynomial or not all(isinstance(e, tuple) for e in polynomial):
@@ -133,7 +134,7 @@ def _checked_degree(polynomial):
 
 
 def _ridge_coefficients(polynomial, directions, degree):
-    """Return c with polynomial(x) = sum over j and r of c[j, r] (w_j.x)^r."""
+    """Return c such that polynomial(x) = sum over j and r of c[j, r] (w_j.x)^r."""
     count, n = directions.shape
     found = np.zeros((count, degree + 1))
     for r in range(degree + 1):
@@ -148,19 +149,20 @@ def _ridge_coefficients(polynomial, directions, degree):
 class TreeNetwork(nn.Module):
     """A tree of networks with one hidden layer of tanh units: the deep D_{N,d}.
 
-    Each node reads `arity` outputs of the level below and returns one number. One node
-    over all inputs (arity equal to inputs) is the shallow network S_{N,n}.
+    Each node reads `arity` outputs of the level below and returns one number. If arity
+    equals inputs, there is one node, the shallow network S_{N,n}.
 
     Parameters
     ----------
     inputs, arity : int, at least 2
-        Variables at the bottom, a power of `arity`; variables of a node.
+        The number of variables at the bottom, a power of `arity`; and the number of
+        variables of a node.
     units : int, at least 1
-        Hidden units of a node.
+        The number of hidden units of a node.
     shared : bool
-        One set of parameters for all nodes.
+        If True, all nodes have the same parameters.
     generator : torch.Generator
-        Draws the parameters, in float64.
+        The generator of the parameters, which are float64.
 
     Raises
     ------
@@ -199,7 +201,7 @@ class TreeNetwork(nn.Module):
             values = torch.randn(shape, generator=generator, dtype=torch.float64)
             return nn.Parameter(values)
 
-        # Pre-activations of size 1 to 2 for inputs of size 1; outputs of size 1.
+        # For inputs of size 1, pre-activations have size 1 to 2 and outputs size 1.
         self.weights = draw(nodes, arity, units)
         self.biases = draw(nodes, units)
         self.outputs = draw(nodes, units)
@@ -229,7 +231,7 @@ class TreeNetwork(nn.Module):
 
 
 def fit(network: nn.Module, x: torch.Tensor, y: torch.Tensor, *, steps: int) -> float:
-    """Minimise the mean squared error by L-BFGS on all points, in place.
+    """Fit a network in place: minimise the mean squared error on all points by L-BFGS.
 
     Parameters
     ----------
@@ -238,19 +240,19 @@ def fit(network: nn.Module, x: torch.Tensor, y: torch.Tensor, *, steps: int) -> 
     x, y : Tensors, shapes (m, n) and (m,)
         In float64, finite.
     steps : int, at least 1
-        The most iterations.
+        The largest number of iterations.
 
     Returns
     -------
     float
-        The root of the mean squared error that is left.
+        The root of the remaining mean squared error.
 
     Raises
     ------
     TypeError, ValueError
-        If x or y is no float64 tensor, not finite, or their lengths differ; if the
-        network has other parameters, or returns another shape or no finite numbers.
-        The network has not changed then.
+        If x or y is no float64 tensor or not finite, or their lengths differ; if the
+        network's parameters are not all float64, or it returns another shape or values
+        whose squared errors are not finite. The network has then not changed.
 
     Examples
     --------
@@ -288,7 +290,7 @@ def fit(network: nn.Module, x: torch.Tensor, y: torch.Tensor, *, steps: int) -> 
 
 
 def _check_network(network, parameters, x, y):
-    """Raise unless the network can be fitted: float64, one finite number a point."""
+    """Raise unless the network is float64 and returns one finite number per point."""
     kinds = {str(p.dtype) for p in parameters}
     if kinds != {"torch.float64"}:
         found = ", ".join(sorted(kinds)) or "no parameters"

@@ -1,4 +1,4 @@
-"""Functions of many variables, composed of functions of few."""
+"""Functions of many variables, composed of functions of few variables."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ import numpy as np
 
 from bnlib import _arrays, _checks
 
-# How far rounding may carry a value out of [-1, 1].
+# Rounding may move a value out of [-1, 1] by as much as this.
 _ROUNDING = 1e-9
 
 
 def check_points(x, inputs):
-    """Return x as a float array (m, inputs) of numbers in [-1, 1], or say why not."""
+    """Return x as a float array (m, inputs); raise unless all are in [-1, 1]."""
     points = _checks.plain_array("x", _arrays.detached(x))
     if points.ndim != 2 or points.shape[1] != inputs:
         raise ValueError(f"x has shape {points.shape}: give (m, {inputs})")
-    # Written so that NaN is refused too.
+    # Written so that NaN raises too.
     outside = ~(np.abs(points) <= 1 + _ROUNDING)
     if outside.any():
         raise ValueError(f"x holds {points[outside][0]}: give numbers in [-1, 1]")
@@ -69,19 +69,19 @@ class Cosine:
 
     @property
     def lipschitz(self) -> float:
-        """Bounds on the first derivatives, one a variable: shape (d,)."""
+        """Bounds on the first derivatives, one per variable: shape (d,)."""
         return np.abs(self.amplitude * self.frequencies)
 
     @property
     def curvatures(self) -> np.ndarray:
-        """Bounds on the pure second derivatives, one a variable: shape (d,)."""
+        """Bounds on the pure second derivatives, one per variable: shape (d,)."""
         return np.abs(self.amplitude) * self.frequencies**2
 
     def sobolev_norm(self, order: int) -> float:
-        """Bound the sum of the largest sizes of all derivatives up to an order.
+        """Bound the sum of the sup norms of all derivatives up to an order.
 
-        The function itself counts as a derivative of order 0. The bound is the sum
-        itself if every sine and cosine reaches 1 on the cube.
+        The function counts as its derivative of order 0. The bound is exact if every
+        sine and cosine reaches 1 on the cube.
         """
         _checks.check_integer("order", order, 0)
         sizes = np.abs(self.frequencies)
@@ -131,7 +131,7 @@ def draw_constituent(
 def draw_wave(
     rng: np.random.Generator, arity: int = 2, *, frequency: float = 2.0
 ) -> Cosine:
-    """Draw a cosine of amplitude 1, which no unit ball of a W_m holds.
+    """Draw a cosine of amplitude 1, which is in the unit ball of no W_m.
 
     Parameters
     ----------
@@ -169,23 +169,23 @@ class Tree:
     Parameters
     ----------
     levels : sequence of sequences of callables
-        The nodes, lowest level first; the last level has one node. Each takes
-        points of shape (m, arity) and returns values of shape (m,), and reads the
-        next `arity` outputs of the level below it. One object may stand at several
-        nodes: its parameters then count once.
+        The nodes, lowest level first; the last level has one node. Each node reads the
+        next `arity` outputs of the level below: it takes points of shape (m, arity) and
+        returns values of shape (m,). If one object stands at several nodes, its
+        parameters count once.
     arity : int, at least 1
 
     Attributes
     ----------
     levels : tuple of tuples
     arity, depth, inputs : int
-        `inputs` is the number of variables, arity to the power of depth.
+        `inputs` is the number of variables, arity^depth.
 
     Raises
     ------
     TypeError, ValueError
-        If a level has not `arity` times as many nodes as the next, or the last not
-        one.
+        If ``levels`` is no list of lists of functions, a level does not have `arity`
+        times as many nodes as the next level, or the last level not one node.
 
     Examples
     --------
@@ -229,7 +229,7 @@ class Tree:
 
     @property
     def num_parameters(self) -> int:
-        """Parameters of all nodes; those of a node that stands twice count once."""
+        """The number of parameters of all nodes; a node at two places counts once."""
         return sum(node.num_parameters for node in set(self.nodes))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -249,7 +249,7 @@ def draw_tree(
     draw: Callable[..., Cosine] = draw_constituent,
     shared: bool = False,
 ) -> Tree:
-    """Draw a tree of functions.
+    """Draw a tree of random functions.
 
     Parameters
     ----------
@@ -257,9 +257,10 @@ def draw_tree(
     depth : int, at least 1
     arity : int, at least 1
     draw : callable
-        Draws a node from (rng, arity): `draw_constituent`, `draw_wave` or your own.
+        Takes (rng, arity) and returns a node: `draw_constituent`, `draw_wave` or a
+        function of your own.
     shared : bool
-        One function for all nodes.
+        If True, all nodes are the same function.
 
     Returns
     -------

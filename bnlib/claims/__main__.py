@@ -8,7 +8,7 @@ from bnlib.claims import all_claims, get, judge
 
 
 def main(arguments=None):
-    """Judge the claims named, or all; return 1 if one fails, 2 for bad usage."""
+    """Judge the named claims, or all; return 1 if one fails, 2 for bad usage."""
     parser = argparse.ArgumentParser(
         prog="python -m bnlib.claims",
         description="Check the book's claims on random instances.",

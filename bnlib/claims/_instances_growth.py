@@ -9,7 +9,7 @@ def jacobians(rng, size):
 
     The matrices are P D over sigma, scaled to the fixed point of the activation.
     """
-    draws = 8000
+    draws = 16_000
     slope, bend, square = rng.uniform(0.5, 2, size=3)
     h = rng.standard_normal((draws, size))
     h -= h.mean(axis=1, keepdims=True)

@@ -127,8 +127,9 @@ def _second_moment(rng, expected):
     statement=r"$\frac1m\sum_i\hat x_i=0$ and "
     r"$\frac1m\sum_i\hat x_i^2=\sigma^2/(\sigma^2+\epsilon)$: the output has unit "
     r"variance only as far as $\sigma^2\gg\epsilon$.",
-    printed="ε is “an arbitrarily small constant”. Read as if its size did not "
-    "matter, every normalised batch has variance 1.",
+    printed="ε is “an arbitrarily small constant”, and the output has “unit variance, "
+    "if ε is not taken into account”. True as it stands; what fails is to leave out "
+    "an ε of 0.001 at a deviation of 0.01.",
     printed_in="wikipedia-bn",
 )
 def bn_eps_small(rng):
@@ -146,10 +147,10 @@ def _():
     return Check((normalise(x, eps=1e-3) ** 2).mean(), 1.0, "==", allowed=0.01)
 
 
-def _one_pass(rng, growth):
-    """float32's textbook variance of 20 batches against float64's."""
-    m, ratio = int(rng.integers(8, 200)), 10 ** rng.uniform(2, 4)
-    values = (rng.standard_normal((m, 20)) + ratio).astype(np.float32)
+def _one_pass(rng, growth, m, batches):
+    """float32's textbook variance against float64's."""
+    ratio = 10 ** rng.uniform(2, 4) * rng.uniform(1, 2, batches)
+    values = (rng.standard_normal((m, batches)) + ratio).astype(np.float32)
     mean = values.sum(axis=0) / np.float32(m)
     one_pass = (values * values).sum(axis=0) / np.float32(m) - mean * mean
     exact = values.astype(np.float64)
@@ -170,12 +171,15 @@ def _one_pass(rng, growth):
     r"that grows as $(\mu/\sigma)^2$.",
 )
 def bn_one_pass(rng):
-    return _one_pass(rng, lambda factor: factor)
+    # Of many batches of three some come within a factor of about two of the bound.
+    shapes = ((3, 20_000), (int(rng.integers(8, 200)), 20))
+    return Check.worst(*(_one_pass(rng, lambda factor: factor, *s) for s in shapes))
 
 
 @bn_one_pass.control
 def _(rng):
-    return _one_pass(rng, np.sqrt)
+    """A third of the bound."""
+    return _one_pass(rng, lambda factor: factor / 3, 3, 20_000)
 
 
 def _largest(rng, bound):
@@ -210,7 +214,7 @@ def _(rng):
 
 def _beta_distance(rng, second):
     """Kolmogorov's distance; its bound is passed with probability 1e-9."""
-    m, draws = int(rng.integers(3, 8)), 20_000
+    m, draws = int(rng.integers(3, 8)), 60_000
     x_hat, _ = batch_norm_forward(rng.standard_normal((m, draws)), eps=0.0)
     law = stats.beta(0.5, second(m))
     distance = stats.ks_1samp(

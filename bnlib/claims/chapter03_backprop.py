@@ -228,7 +228,7 @@ def _projected(g, x_hat):
 @chapter_claim(
     id="bwd-compact",
     kind="theorem",
-    source="book",
+    source="santurkar2018",
     statement=r"$\displaystyle\frac{\partial\ell}{\partial x_i}="
     r"\frac\gamma{m\sqrt{\sigma^2+\epsilon}}\Big(m\,\delta_i-\sum_j\delta_j"
     r"-\hat x_i\sum_j\delta_j\hat x_j\Big)$, that is "
@@ -293,8 +293,8 @@ def _(rng):
     source="book",
     statement=r"$\delta=\partial\ell/\partial y$ depends on all that comes after $y$: "
     "the activation, the layers above, their weights, the loss and its targets.",
-    printed="∂l/∂y “depends on the choice of activation function”. Read as if it "
-    "depended on nothing else, two networks that share the activation share it.",
+    printed="∂l/∂y “depends on the choice of activation function”. True, and not all: "
+    "what fails is to conclude that two networks that share the activation share it.",
     printed_in="wikipedia-bn",
 )
 def bwd_dldy_activation(rng): ...

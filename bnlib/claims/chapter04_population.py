@@ -83,8 +83,9 @@ def _mean_of_means(batches, correction):
     statement=r"While the weights stand still, $\mathbb E[x]-\mathbb E_B[\mu_B]="
     r"\mathrm{Cov}_B(m_B,\mu_B)/\mathbb E_B[m_B]$. So "
     r"$\mathbb E[x]=\mathbb E_B[\mu_B]$ holds for batches of one size.",
-    printed=r"$E[x]=E_B[\mu_B]$, with no word on the sizes of the batches.",
-    printed_in="wikipedia-bn",
+    printed=r"$E[x]=E_B[\mu_B]$. Both texts have batches of one size $m$, where it is "
+    "right; what fails is to carry it over to batches of 2, 2 and 1.",
+    printed_in="ioffe2015,wikipedia-bn",
 )
 def inf_mean(rng):
     values = rng.standard_normal(7) + rng.uniform(1, 5)
@@ -149,8 +150,8 @@ def _every_batch(rng, factor):
     r"$\bar c=0$, as for independent values; $m$ of $M$ values without replacement "
     r"give $\frac M{M-1}$ times their variance.",
     printed=r"$\mathrm{Var}[x]=\frac m{m-1}E_B[\sigma_B^2]$, with no word on how the "
-    "values of a batch depend on each other.",
-    printed_in="wikipedia-bn",
+    "values of a batch depend on each other; for convolutions $m$ counts positions.",
+    printed_in="ioffe2015,wikipedia-bn",
 )
 def inf_var(rng):
     shape = (int(rng.integers(1, 4)), int(rng.integers(2, 7)))

@@ -79,7 +79,7 @@ def _moments_of_average(rng, power):
     id="inf-running-moments",
     kind="theorem",
     verdict="holds",
-    source="book",
+    source="roberts1959",
     statement=r"For $0<\alpha\le1$ and independent $b_s$ of one law with finite "
     "variance: "
     r"$\mathbb E[r_t]-\mathbb E[b]=(1-\alpha)^t(r_0-\mathbb E[b])$ and "
@@ -113,9 +113,9 @@ def _lag(rng, behind):
     id="inf-running-lag",
     kind="theorem",
     verdict="holds",
-    source="book",
-    statement=r"If the batch statistic moves by $d$ a step, $b_s=b_0+sd$, then "
-    r"$r_t-b_t=(1-\alpha)^t(r_0-b_0)-d\,\frac{1-\alpha}\alpha"
+    source="brown1963",
+    statement=r"Let $0<\alpha\le1$. If the batch statistic moves by $d$ a step, "
+    r"$b_s=b_0+sd$, then $r_t-b_t=(1-\alpha)^t(r_0-b_0)-d\,\frac{1-\alpha}\alpha"
     r"\big(1-(1-\alpha)^t\big)$: in the long run it is $(1-\alpha)/\alpha$ steps late.",
 )
 def inf_running_lag(rng):

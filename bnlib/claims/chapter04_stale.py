@@ -59,8 +59,8 @@ def _recalibrated(rng, method):
     "recalibration goes layer after layer, with those below in evaluation mode. It "
     "gives every BN layer the mean and variance of its own input over the whole set, "
     "for any split into batches. Evaluation mode then gives what training mode gives "
-    "on the whole set as one batch. One pass in training mode is sure to be right for "
-    "the first BN layer alone.",
+    "on the whole set as one batch. One pass in training mode is sure to be right "
+    "only for a BN layer with no other below it.",
 )
 def inf_recalibration(rng):
     return _recalibrated(rng, "sequential")
@@ -92,7 +92,7 @@ def _averaged(rng, too_large):
     kind="theorem",
     verdict="holds",
     source="book",
-    statement=r"For weights $w_k$ of a unit in shares $p_k\ge0$ that sum to 1, and "
+    statement=r"For weights $w_k$ of a unit in shares $p_k>0$ that sum to 1, and "
     r"their average $\bar w=\sum_kp_kw_k$: "
     r"$\sum_kp_k\mathbb E[w_k^\top x]=\mathbb E[\bar w^\top x]$, but "
     r"$\sum_kp_k\mathrm{Var}[w_k^\top x]=\mathrm{Var}[\bar w^\top x]"

@@ -57,7 +57,7 @@ def _combination(rng, excess):
     r"$a=\gamma/\sqrt{\mathrm{Var}[x]+\epsilon}$ and $b=\beta-a\,\mathbb E[x]$. It is "
     r"linear only if $b=0$.",
     printed="The procedure “is essentially applying a linear transform to the "
-    "activation”.",
+    "activation”. Many say linear and mean affine, and mean this rightly.",
     printed_in="wikipedia-bn",
 )
 def inf_linear(rng):
@@ -108,7 +108,8 @@ def _two_laws(rng, wider):
     "same inference transform, whatever else differs between them. Mean and variance "
     "do not determine the law of the batches.",
     printed="“The population statistics thus is a complete representation of the "
-    "mini-batches.” Read as if the batches could be recovered from them.",
+    "mini-batches.” True of the inference transform; what fails is to take the law of "
+    "the batches to be determined by them.",
     printed_in="wikipedia-bn",
 )
 def inf_complete(rng):
@@ -182,8 +183,9 @@ def _bias_not_scaled(layer, bn):
     kind="theorem",
     verdict="holds",
     source="jacob2018",
-    statement=r"A linear layer or convolution with weight $W$ and bias $c$, followed "
-    r"by BN with stored statistics, is the same layer with weight "
+    statement=r"A linear layer or convolution with weight $W$ and bias $c$, whose "
+    "output goes to a BN with stored statistics, one of each for each of the layer's "
+    "output features, and nowhere else, makes with it the same layer with weight "
     r"$W'=\mathrm{diag}(a)W$ and bias $c'=a\odot c+b$; for every stride, group, sign "
     r"of $\gamma$ and kind of padding.",
 )

@@ -90,7 +90,7 @@ def _squared_norm(rng, eps_share, along_x_hat):
 
 @chapter_claim(
     id="sant-lipschitz",
-    verdict="wrong",
+    verdict="ambiguous",
     source="santurkar2018",
     statement=r"For every $\epsilon\ge0$, with $s^2=\sigma^2+\epsilon$, "
     r"$\displaystyle\lVert\nabla_x\ell\rVert^2=\frac{\gamma^2}{s^2}\Big("
@@ -99,7 +99,9 @@ def _squared_norm(rng, eps_share, along_x_hat):
     r"\hat x\rangle^2\Big)$. In a layer this holds for each unit.",
     printed=r"An inequality, $\le$, at $\epsilon=0$, with the gradient of an "
     "identical network without batch normalization in the place of "
-    r"$\delta$.",
+    r"$\delta$; {cite:t}`santurkar2018` print the same as theorem 4.1. It is true if "
+    "the networks are identical above the layer and the gradient that comes in is one, "
+    "and false of two whole networks: the counterexample.",
     printed_in="wikipedia-bn",
 )
 def sant_lipschitz(rng):

@@ -84,7 +84,7 @@ def _whole_layer(rng):
 
 @chapter_claim(
     id="sant-hessian",
-    verdict="wrong",
+    verdict="ambiguous",
     source="santurkar2018",
     statement=r"For every $\epsilon\ge0$ and twice differentiable $\ell$, with "
     r"$H=\nabla_y^2\ell$, "
@@ -99,7 +99,9 @@ def _whole_layer(rng):
     printed=r"The form along the gradient, as an inequality, $\le$, with gradient "
     "and Hessian of the network without batch normalization, and with "
     r"$\partial\hat L/\partial y_j\partial y_j$ for the Hessian, a square "
-    "missing.",
+    "missing; {cite:t}`santurkar2018` print the same as theorem 4.2. It is true if "
+    "gradient and Hessian are those that come in from above, and false of two whole "
+    "networks: the counterexample.",
     printed_in="wikipedia-bn",
 )
 def sant_hessian(rng):
@@ -162,9 +164,9 @@ def _sign_terms(rng, loss, shifts):
     r"least at $y=c\mathbf 1$, and $(\beta-c)\langle\mathbf "
     r"1,\delta\rangle\le0$; also if $\ell=\sum_i\psi(y_i)$ with one convex "
     r"$\psi$. Where $\gamma$ is stationary it is 0.",
-    printed=r"$\langle\delta,\hat x\rangle$ is positive if $\hat g_j$, not defined "
-    "there, is in the direction towards the minimum. We read it as the gradient of "
-    "a convex loss.",
+    printed=r"$\langle\delta,\hat x\rangle$ is positive if $\hat g_j$ is in the "
+    r"direction towards the minimum; three formulas later $\hat g_j$ is defined, as "
+    "something else. We read it as the gradient of a convex loss.",
     printed_in="wikipedia-bn",
 )
 def sant_hessian_sign(rng):

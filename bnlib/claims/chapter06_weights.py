@@ -77,8 +77,9 @@ def _worst_inputs(rng, last_factor):
     r"g=\frac{\gamma^2}{s^2}\Big(g-m\lambda^2\bar\delta^2-\frac{\lambda^2}m"
     r"\Big(1+\frac\epsilon{s^2}\Big)\langle\delta,\hat x\rangle^2\Big)$.",
     printed=r"$\hat g\le\frac{\gamma^2}{\sigma^2}(g^2-m\bar\delta^2-\lambda^2\langle"
-    r"\delta,\hat x\rangle^2)$: $g$, already a square, is squared again, and "
-    r"$\lambda^2$ and $\frac1m$ are missing.",
+    r"\delta,\hat x\rangle^2)$, with $\mu_g$ for $\bar\delta$, which is not defined: "
+    r"$g$, already a square, is squared again, $\frac1m$ is missing, and $\lambda^2$ "
+    r"if $\mu_g$ is the mean. {cite:t}`santurkar2018` print the same as theorem 4.4.",
     printed_in="wikipedia-bn",
 )
 def sant_minmax(rng):
@@ -103,10 +104,10 @@ def _():
 def _regression(rng):
     """A least squares problem, its minimiser, and its loss with batch norm.
 
-    The loss is a function of the weights alone: the best scale and shift are
-    taken. Inputs and target have mean 0, so the plain network needs no bias. A
-    scale and a shift are enough to undo the normalisation, so the minimiser is one
-    for both networks.
+    The loss is a function of the weights and of the least scale that is allowed: the
+    best scale and shift are taken. Inputs and target have mean 0, so the plain
+    network needs no bias. A scale and a shift are enough to undo the normalisation,
+    so the minimiser is one for both networks.
     """
     n, d = int(rng.integers(10, 30)), int(rng.integers(2, 6))
     X = rng.standard_normal((n, d)) * rng.uniform(0.5, 2, d)
@@ -114,23 +115,28 @@ def _regression(rng):
     X, target = X - X.mean(axis=0), target - target.mean()
     optimum = np.linalg.lstsq(X, target)[0]
 
-    def loss(w):
+    def loss(w, least):
         x_hat, _ = batch_norm_forward((X @ w)[:, None], eps=0.0)
-        gamma = (x_hat[:, 0] @ target) / n
+        gamma = max((x_hat[:, 0] @ target) / n, least)
         return ((gamma * x_hat[:, 0] - target) ** 2).mean()
 
     return X, target, optimum, loss
 
 
-def _start(rng, side):
-    """The distance to the ray of optima: searched for, by the formula, by bnlib."""
+def _start(rng, side, free):
+    """The distance to the optima: searched for, by the formula, by bnlib.
+
+    The scale is free, and the optima are a line without 0; or it is kept positive,
+    and they are a ray.
+    """
     X, target, optimum, loss = _regression(rng)
     start = rng.standard_normal(len(optimum))
     start *= side * np.sign(start @ optimum)
     size, inner = np.linalg.norm, start @ optimum
+    longest, least = size(start) / size(optimum), -np.inf if free else 0.0
     found = minimize_scalar(
         lambda k: size(start - k * optimum) ** 2,
-        bounds=(0, size(start) / size(optimum)),
+        bounds=(-longest if free else 0, longest),
         method="bounded",
         options={"xatol": 1e-9},
     ).fun
@@ -140,13 +146,19 @@ def _start(rng, side):
     checks = [
         Check(formula, found, "==", allowed=1e-9, scale=size(start) ** 2),
         Check(formula, shorter, "==", allowed=1e-10, scale=size(start) ** 2),
-        Check(loss(3 * optimum), ((X @ optimum - target) ** 2).mean(), "==", 1e-10),
-        Check(loss(start), loss(optimum), ">=", allowed=1e-10),
+        Check(loss(start, least), loss(optimum, least), ">=", allowed=1e-10),
     ]
+    lowest, turned = ((X @ optimum - target) ** 2).mean(), loss(-3 * optimum, least)
+    checks.append(Check(loss(3 * optimum, least), lowest, "==", 1e-10))
+    # With a positive scale the other side does no better than a constant.
+    checks.append(Check(turned, lowest if free else target.var(), "==", 1e-10))
+    if free or inner > 0:
+        nearest = inner / size(optimum) ** 2 * optimum
+        checks.append(Check(loss(nearest, least), lowest, "==", allowed=1e-10))
     if inner > 0:
         ours = closest_optimum(start, optimum)
         checks.append(Check(ours.squared, shorter, "==", 1e-10, scale=size(start) ** 2))
-        checks.append(Check(loss(ours.point), loss(optimum), "==", allowed=1e-10))
+        checks.append(Check(ours.point, nearest, "==", allowed=1e-10))
     return Check.worst(*checks)
 
 
@@ -154,23 +166,27 @@ def _start(rng, side):
     id="sant-init",
     verdict="conditional",
     source="santurkar2018",
-    statement=r"Let $\langle W_0,W^*\rangle>0$, and let $W^*$ be optimal with batch "
-    r"normalization too, at $\epsilon=0$, so that $kW^*$ is for every $k>0$. The "
-    r"closest of these to $W_0$ is $\hat W^*=kW^*$ with $k=\langle W_0,W^*\rangle/"
+    statement=r"Let $W^*$ be optimal with batch normalization too, at $\epsilon=0$, so "
+    r"that $kW^*$ is for every $k>0$, and for every $k\ne0$ if $\gamma$ is free to "
+    r"change its sign. Let $\langle W_0,W^*\rangle>0$, or $\ne0$ in the second case. "
+    r"The closest of these to $W_0$ is $\hat W^*=kW^*$ with $k=\langle W_0,W^*\rangle/"
     r"\lVert W^*\rVert^2$, and $\displaystyle\lVert W_0-\hat W^*\rVert^2=\lVert W_0-W^*"
     r"\rVert^2-"
     r"\frac{(\lVert W^*\rVert^2-\langle W^*,W_0\rangle)^2}{\lVert W^*\rVert^2}$.",
     printed=r"The same, as $\le$, for local optima $W^*$, $\hat W^*$ of the two "
-    "networks, without the three conditions.",
+    "networks, without the conditions. The counterexample keeps the scale positive.",
     printed_in="wikipedia-bn",
 )
 def sant_init(rng):
-    return _start(rng, side=1)
+    side = rng.choice([-1, 1])
+    return Check.worst(
+        _start(rng, side=1, free=False), _start(rng, side=side, free=True)
+    )
 
 
 @sant_init.control
 def _(rng):
-    return _start(rng, side=-1)
+    return _start(rng, side=-1, free=False)
 
 
 @sant_init.printed

@@ -52,25 +52,24 @@ def measured(rng, layers, size, below_top=1):
     return np.exp((logs[1] - logs[-1 - below_top]) / (len(logs) - 2 - below_top))
 
 
-def _weight_growth(rng, size, depth=16):
-    """The growth a layer of the squared gradient with respect to the weights."""
+def _squared_growth(rng, size, depth=16):
+    """The growth a layer of the squared gradient: with respect to weights, inputs."""
     weights = [w.requires_grad_() for w in random_weights(rng, depth)]
-    x = torch.relu(normalised(gaussian(rng, size, WIDTH)))
+    states = [torch.relu(normalised(gaussian(rng, size, WIDTH))).requires_grad_()]
     for each in weights:
-        x = relu_layer(each)(x)
-    value = (x * gaussian(rng, size, WIDTH)).sum()
-    logs = [g.square().sum().log().item() for g in torch.autograd.grad(value, weights)]
-    return np.exp((logs[0] - logs[-2]) / (depth - 2))
+        states.append(relu_layer(each)(states[-1]))
+    value = (states[-1] * gaussian(rng, size, WIDTH)).sum()
+    gradients = torch.autograd.grad(value, [*weights, *states[:-1]])
+    logs = torch.stack([g.square().sum().log() for g in gradients])
+    logs = logs.reshape(2, depth).numpy()
+    return np.exp((logs[:, 0] - logs[:, -2]) / (depth - 2))
 
 
 def _growth_of_squares(rng, power):
-    size = int(rng.integers(16, 48))
-    expected = growth_factor("relu", size) ** power
-    inputs = measured(rng, [relu_layer(w) for w in random_weights(rng, 16)], size)
-    return Check.worst(
-        Check(_weight_growth(rng, size), expected, "==", allowed=0.15),
-        Check(inputs, expected, "==", allowed=0.15),
-    )
+    """The mean growth in two networks, against a power of the growth factor."""
+    size = int(rng.integers(16, 28))
+    found = np.mean([_squared_growth(rng, size) for _ in range(2)], axis=0)
+    return Check(found, growth_factor("relu", size) ** power, "==", allowed=0.08)
 
 
 def _from_any_gradient(rng):
@@ -97,7 +96,8 @@ def _from_any_gradient(rng):
     r"$\frac\pi{\pi-1}=1.467$ for large batches. The norm grows by the root, which "
     "tends to $1.211$.",
     printed=r"The *norm* of the first layer's gradient exceeds $c\lambda^L$ in a net "
-    r"of $L$ layers, where for ReLU $\lambda\to\frac\pi{\pi-1}$.",
+    r"of $L$ layers, where for ReLU $\lambda\to\frac\pi{\pi-1}$. (The paper, "
+    "{cite:t}`yang2019`, says that its rate is that of the *squared* norm.)",
     printed_in="wikipedia-bn",
 )
 def mf_which_norm(rng):
@@ -106,12 +106,13 @@ def mf_which_norm(rng):
 
 @mf_which_norm.control
 def _(rng):
-    return _growth_of_squares(rng, power=2)
+    # As if it were the norm that grows by the factor's root.
+    return _growth_of_squares(rng, power=0.5)
 
 
 @mf_which_norm.printed
 def _():
-    norm = _weight_growth(np.random.default_rng(0), size=48) ** 0.5
+    norm = _squared_growth(np.random.default_rng(0), size=48)[0] ** 0.5
     return Check(norm, np.pi / (np.pi - 1), ">=", allowed=0.05)
 
 
@@ -158,10 +159,10 @@ def mf_order(rng):
     layers = [
         lambda x, w=w: normalised(torch.relu(x @ w)) for w in random_weights(rng, 12)
     ]
-    before = measured(rng, layers, size=64)
+    before = measured(rng, layers, size=96)
     return Check.worst(
         _rescaled(rng, normalised),
-        Check(before, growth_factor("relu"), "==", allowed=0.15),
+        Check(before, growth_factor("relu"), "==", allowed=0.08),
         _activation_first(rng),
     )
 
@@ -171,31 +172,38 @@ def _(rng):
     return _rescaled(rng, lambda x: x)
 
 
-def _residual(rng, predicted):
-    """The growth through a residual stack, as its logarithm."""
-    size, depth = int(rng.integers(16, 32)), 24
+def _residual(rng, lost):
+    """The growth through residual stacks, as its mean logarithm, against the product.
+
+    ``lost(q, c)`` is what q loses until it is a layer's share of the variance.
+    """
+    size, depth, logs = int(rng.integers(24, 32)), 16, []
 
     def layer(weights):
         return lambda h: h + torch.relu(normalised(h)) @ weights
 
-    upstream = gaussian(rng, size, WIDTH)
-    layers = [layer(weights) for weights in random_weights(rng, depth)]
-    logs = gradient_norms(
-        layers, gaussian(rng, size, WIDTH), upstream - upstream.mean(dim=0)
-    )
-    expected = np.log(predicted(size, depth))
-    return Check(logs[0] - logs[-1], expected, "==", allowed=0.2)
-
-
-def _variance_over_batch(rng, depth=24):
-    """The centred covariance after a residual stack, from its trace."""
-    size = int(rng.integers(16, 32))
-    start = h = gaussian(rng, size, WIDTH)
-    for weights in random_weights(rng, depth):
-        h = h + torch.relu(normalised(h)) @ weights
+    for _ in range(3):
+        upstream = gaussian(rng, size, WIDTH)
+        layers = [layer(weights) for weights in random_weights(rng, depth)]
+        start = gaussian(rng, size, WIDTH)
+        norms = gradient_norms(layers, start, upstream - upstream.mean(dim=0))
+        logs.append(norms[0] - norms[-1])
     q, c = fixed_point("relu", size)
-    expected = start.var(dim=0).mean().item() + depth * (q - c)
-    return Check(h.var(dim=0).mean().item(), expected, "==", allowed=0.15)
+    variances = 1 + np.arange(depth) * (q - lost(q, c))
+    terms = growth_factor("relu", size) * (q - c) / variances
+    return Check(np.mean(logs), np.log1p(terms).sum(), "==", allowed=0.08)
+
+
+def _variance_over_batch(rng, depth=16):
+    """The centred covariance after residual stacks, from its mean trace."""
+    size, ends = int(rng.integers(16, 32)), []
+    for _ in range(4):
+        h = gaussian(rng, size, WIDTH)
+        for weights in random_weights(rng, depth):
+            h = h + torch.relu(normalised(h)) @ weights
+        ends.append(h.var(dim=0).mean().item())
+    q, c = fixed_point("relu", size)
+    return Check(np.mean(ends), 1 + depth * (q - c), "==", allowed=0.09)
 
 
 def _gamma_ratio(rng):
@@ -230,13 +238,14 @@ def _gamma_ratio(rng):
     "depth, not an exponential.",
 )
 def mf_residual(rng):
-    simulated = _residual(rng, lambda size, L: residual_growth("relu", size, depth=L))
+    simulated = _residual(rng, lost=lambda q, c: c)
     return Check.worst(simulated, _variance_over_batch(rng), _gamma_ratio(rng))
 
 
 @mf_residual.control
 def _(rng):
-    return _residual(rng, lambda size, depth: growth_factor("relu", size) ** depth)
+    # Each layer adds its mean square to the variance, not its variance.
+    return _residual(rng, lost=lambda q, c: 0)
 
 
 def _next_cosine(c):
@@ -268,8 +277,8 @@ def _settled(rng, power):
     kind="theorem",
     verdict="holds",
     source="book",
-    statement="In wide ReLU networks without batch normalization the cosine $c_l$ of "
-    "two inputs' activations, $c_0<1$, obeys "
+    statement="In wide ReLU networks without batch normalization and without biases "
+    "the cosine $c_l$ of two inputs' activations, $c_0<1$, obeys "
     r"$c_{l+1}=\frac1\pi\big(\sqrt{1-c_l^2}+c_l(\pi-\arccos c_l)\big)$, and "
     r"$l^2(1-c_l)\to\frac{9\pi^2}2$: all inputs become alike. With batch "
     "normalization before each ReLU the cosine of two examples of a batch stays at "
@@ -284,11 +293,8 @@ def _(rng):
     return _settled(rng, power=1.9)
 
 
-def _unit_by_unit(rng, factor):
-    """The gradient on the two sides of a batch norm within a stack, and what is left.
-
-    ``factor`` is what the identity of chapter 06 multiplies by, given the variances.
-    """
+def _unit_by_unit(rng):
+    """The gradient on the two sides of a batch norm within a stack, unit by unit."""
     size = int(rng.integers(16, 32))
     x = torch.relu(normalised(gaussian(rng, size, WIDTH)))
     h = (x @ random_weights(rng, 1)[0]).requires_grad_()
@@ -300,11 +306,22 @@ def _unit_by_unit(rng, factor):
     dh, g = (d.numpy() for d in torch.autograd.grad(value, (h, y)))
     y, var = y.detach().numpy(), h.detach().numpy().var(axis=0)
     kept = (g**2).sum(axis=0) - (g.sum(axis=0) ** 2 + (g * y).sum(axis=0) ** 2) / size
+    return Check((dh**2).sum(axis=0), kept / var, "==", allowed=1e-9)
+
+
+def _mean_factor(rng, lost, width=1024):
+    """The mean of 1 / variance over a wide layer's units, against its formula.
+
+    ``lost`` is what the count of values loses until it is that of the formula.
+    """
+    size = int(rng.integers(12, 16))
+    x = torch.relu(normalised(gaussian(rng, size, width)))
+    h = x @ gaussian(rng, width, width) / width**0.5
     q, c = fixed_point("relu", size)
-    expected = size / ((size - 3) * (q - c))
+    expected = size / ((size - lost) * (q - c))
+    found = (1 / h.var(dim=0, correction=0)).mean().item()
     return Check.worst(
-        Check((dh**2).sum(axis=0), factor(var) * kept, "==", allowed=1e-9),
-        Check((1 / var).mean(), expected, "==", allowed=0.3),
+        Check(found, expected, "==", allowed=0.09),
         Check(expected, 2 * np.pi / (np.pi - 1), ">=", allowed=0.0),
     )
 
@@ -321,12 +338,13 @@ def _unit_by_unit(rng, factor):
     "gradient does not keep it from growing through many.",
 )
 def mf_consistent(rng):
-    return _unit_by_unit(rng, lambda var: 1 / var)
+    return Check.worst(_unit_by_unit(rng), _mean_factor(rng, lost=3))
 
 
 @mf_consistent.control
 def _(rng):
-    return _unit_by_unit(rng, np.ones_like)
+    # As if the mean of an inverse were the inverse of the mean.
+    return _mean_factor(rng, lost=1)
 
 
 def _trained(arm, size, seed, depth=40):
@@ -343,7 +361,7 @@ def _trained(arm, size, seed, depth=40):
 @chapter_claim(
     id="mf-untrainable",
     kind="empirical",
-    verdict="wrong",
+    verdict="conditional",
     source="yang2019",
     statement="On digits, stacks of linear maps, batch normalization and ReLU, "
     "without skips, reach less within 200 steps the deeper they are and the smaller "
@@ -351,7 +369,9 @@ def _trained(arm, size, seed, depth=40):
     "its initialisation. With batches of 64 or 128, 40 layers stay under 60 % right; "
     "with skip connections, or with an activation that is nearly linear, 40 layers "
     "reach 90 % and more.",
-    printed="Deep batch-normalized networks are untrainable.",
+    printed="Deep batch-normalized networks are untrainable; only skip connections "
+    "relieve this. ({cite:t}`yang2019`, of whom it tells: without skips, at large "
+    "depths, *for common initialization schemes*.)",
     printed_in="wikipedia-bn",
 )
 def mf_untrainable(rng):
@@ -375,4 +395,5 @@ def _(rng):
 
 @mf_untrainable.printed
 def _():
-    return Check(_trained("residual", 128, 0), 0.5, "<=", allowed=0.0)
+    """Forty layers without a skip, nearly linear where they start."""
+    return Check(_trained("near_linear", 128, 0), 0.5, "<=", allowed=0.0)

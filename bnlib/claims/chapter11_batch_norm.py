@@ -12,7 +12,7 @@ from bnlib.claims.registry import claim
 from bnlib.functional import batch_norm
 
 chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
+    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2019"
 )
 
 
@@ -86,9 +86,10 @@ def _same_descent(rng, variances):
     r"and every $w$, exactly if $S=cI$. Then $\gamma=\sqrt c\,g$ and "
     r"$\partial_\gamma\ell=\partial_g\ell/\sqrt c$: the flows agree if "
     r"$\gamma$ has $c$ times the learning rate of $g$.",
-    printed="In the linear one-layer case batch normalization is identical to weight "
-    "normalization.",
-    printed_in="poggio2020",
+    printed='In the linear one-layer case "simplified batch normalization" is '
+    "identical to weight normalization. It is, if what is simplified is that the "
+    "inputs are white.",
+    printed_in="poggio2019",
 )
 def p_bn_eq_wn(rng):
     d, c = int(rng.integers(3, 7)), 10 ** rng.uniform(-1, 1)
@@ -167,6 +168,7 @@ def _three_spheres(rng, metric):
 @chapter_claim(
     id="p-bn-rowwise",
     verdict="holds",
+    source="book",
     statement="Let a layer's inputs have the batch covariance $S$, and let $G_i$ be "
     r"the loss's gradient in the weights $\tilde w_i$ that row $i$ applies to its "
     r"(for batch normalization, centred) inputs (no $\lVert w_i\rVert_S$ or $\lVert "

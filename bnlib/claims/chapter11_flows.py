@@ -19,7 +19,7 @@ from bnlib.implicit_bias import (
 )
 
 chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
+    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2019"
 )
 
 
@@ -87,7 +87,7 @@ def _free_descent(rng, power):
     printed=r"$\dot\rho_k=V_k^\top\frac{\partial\ell}{\partial W_k}$, "
     r"$\dot V_k=\rho_k\frac{\partial\ell}{\partial W_k}$. Gradient descent lowers the "
     "loss.",
-    printed_in="poggio2020",
+    printed_in="poggio2019",
 )
 def p_sign_flow(rng):
     return _free_descent(rng, power=1)
@@ -219,9 +219,11 @@ def _velocities(rng, power):
     r"direction alone at the same weights; where one turns and $\rho_k\ne1$, their "
     r"velocities $(\dot\rho_k,\dot V_k)$ differ by more than a factor, or "
     r"$\dot\rho_k=0$.",
-    printed="Gradient descent and weight normalization have equivalent dynamics. That "
-    "means that one start leads to one trajectory of directions.",
-    printed_in="poggio2020",
+    printed=r'Gradient descent with a unit-norm constraint "is equivalent to the '
+    r'standard, unconstrained GD" when $p=2$. The text has the factor $\rho_k^2$ and '
+    "the two rates, and means the critical points; read as one trajectory of "
+    "directions from one start, it is false.",
+    printed_in="poggio2019",
 )
 def p_gd_vs_wn(rng):
     return _velocities(rng, power=2)
@@ -266,6 +268,7 @@ def _direction_slope(rng, formula):
 @chapter_claim(
     id="p-projector-p",
     verdict="holds",
+    source="book",
     statement=r"Let $\rho=\lVert W\rVert_p$ be differentiable at $W\ne0$, $V=W/\rho$ "
     r"and $\nu=\partial\rho/\partial W$. Then $\partial V/\partial "
     r"W=\frac1\rho(I-V\nu^\top)$. This is $\frac1\rho\Pi_p$ only where $V$ is "

@@ -21,7 +21,7 @@ from bnlib.implicit_bias import (
 )
 
 chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
+    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2019"
 )
 
 
@@ -57,6 +57,7 @@ def _margin_of_flow(rng, p):
 @chapter_claim(
     id="p-maxmargin",
     verdict="holds",
+    source="soudry2018",
     statement="Let a linear model separate the data, with the largest margin "
     r"$\gamma=\max_{\lVert V\rVert=1}\min_ny_nx_n^\top V$ at $\hat V$. Gradient flow "
     r"of the exponential loss tends to $\hat V$ in direction: with "
@@ -174,7 +175,7 @@ def _fixed_points(rng, at_the_far_one):
     "$x$: it tends to $x/c$ from every start but $-x/c$.",
     printed=r"$T$ is non-expanding because $\lVert v\rVert=1$: it has one fixed point, "
     "independent of the start.",
-    printed_in="poggio2020",
+    printed_in="poggio2019",
 )
 def p_fixedpoint(rng):
     return _fixed_points(rng, at_the_far_one=1)
@@ -220,6 +221,7 @@ def _coordinate_path(rng, of_coordinates):
 @chapter_claim(
     id="p-coordinate-l1",
     verdict="holds",
+    source="telgarsky2013",
     statement=r"Let $\gamma_1=\max_{\lVert V\rVert_1=1}\min_ny_nx_n^\top V>0$ and "
     r"$\lvert x_n\rvert\le b$ in every entry. Coordinate descent on the exponential "
     r"loss from $w=0$, each time by $\eta_k$ downhill along the coordinate of the "
@@ -252,6 +254,7 @@ def _constrained(rng, power):
 @chapter_claim(
     id="p-rho-path",
     verdict="holds",
+    source="rosset2004",
     statement="Let a linear model separate $N$ examples, with the largest margin "
     r"$\gamma$ at $\hat V$, and let $V_\rho$ minimise the exponential loss $\ell(\rho "
     r"V)$ over $\lVert V\rVert=1$. Then $\min_ny_nx_n^\top V_\rho\ge\gamma-\frac{\log "

@@ -5,7 +5,13 @@ import functools
 import numpy as np
 import torch
 
-from bnlib.claims._instances_margins import hard_margin, network, separable_rows
+from bnlib.claims._instances_margins import (
+    hard_margin,
+    network,
+    random_inputs,
+    random_layers,
+    separable_rows,
+)
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 from bnlib.implicit_bias import (
@@ -16,7 +22,7 @@ from bnlib.implicit_bias import (
 )
 
 chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2020"
+    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2019"
 )
 
 
@@ -44,7 +50,7 @@ def _logarithmic(rng, factor):
     r"w(0)\rVert+\log(1+R^2\ell(0)\,t)$ for all $t\ge0$: $\lVert w\rVert/\log "
     r"t\to1/\gamma$, which is 1 only if $\gamma=1$.",
     printed=r"For one layer, $\rho\approx\log t$.",
-    printed_in="poggio2020",
+    printed_in="poggio2019",
 )
 def p_logt(rng):
     return _logarithmic(rng, factor=1.0)
@@ -92,6 +98,66 @@ def _deep(rng, loglog):
     )
 
 
+def _labelled(rng, count, depth):
+    """A network and examples that it separates with a loss below 1."""
+    x = random_inputs(rng, count)
+    layers = random_layers(rng, x.shape[1], depth)
+    f = network(layers, x)
+    keep = f.abs() > 0.1 * f.abs().max()
+    x, f = x[keep], f[keep]
+    # Each layer's part of the factor that makes the least margin this large.
+    wanted = np.log(len(x)) + 1 + rng.uniform(0, 1)
+    factor = (wanted / float(f.abs().min())) ** (1 / depth)
+    return [factor * W for W in layers], x, torch.sign(f)
+
+
+def _lengthening(rng, share):
+    """The rates of the layers' lengths and of the loss, by autograd, in their bounds.
+
+    With one example both bounds on the lengths are equalities; with one unit a layer,
+    all weights alike, that on the loss is one, too.
+    """
+    depth = int(rng.integers(2, 5))
+    many = _labelled(rng, 12, depth)
+    one = [part[:1] if torch.is_tensor(part) else part for part in many]
+    weight = torch.full((1, 1), rng.uniform(1, 1.2), dtype=torch.float64)
+    line = [weight] * depth, torch.full((1, 1), 1.5, dtype=torch.float64), 1.0
+    checks = []
+    for layers, x, y in (many, one, line):
+        leaves = [W.clone().requires_grad_() for W in layers]
+        loss = torch.exp(-y * network(leaves, x)).sum()
+        slopes = torch.autograd.grad(loss, leaves)
+        along = -torch.stack([(W * G).sum() for W, G in zip(layers, slopes)])
+        loss = float(loss.detach())
+        psi = -np.log(loss)
+        squares = sum(float((W**2).sum()) for W in layers)
+        falling = sum(float((G**2).sum()) for G in slopes) / loss
+        checks += [
+            Check(along, share * psi * loss, ">=", allowed=1e-12),
+            Check(along, len(x) * psi * loss / share, "<=", allowed=1e-12),
+            Check(falling, share * (depth * psi) ** 2 * loss / squares, ">=", 1e-12),
+        ]
+    return Check.worst(*checks)
+
+
+@chapter_claim(
+    id="p-lengths-diverge",
+    verdict="holds",
+    statement=r"Let gradient flow of $\ell=\sum_{n\le N}e^{-y_nf(x_n)}$ on a ReLU "
+    r"network of $K$ layers without biases, away from its kinks, come to $\ell<1/e$. "
+    r"From then on, with $\psi=-\log\ell$, $\ell\psi\le\rho_k\dot\rho_k\le N\ell\psi$ "
+    r"in every layer, and $\dot\psi\ge K^2\psi^2\ell/\sum_k\rho_k^2$. So $\ell\to0$; "
+    r"every $\rho_k$ grows beyond all bounds, and $\dot\rho_k\to0$.",
+)
+def p_lengths_diverge(rng):
+    return _lengthening(rng, share=1.0)
+
+
+@p_lengths_diverge.control
+def _(rng):
+    return _lengthening(rng, share=1.01)
+
+
 @chapter_claim(
     id="p-deep-growth",
     verdict="ambiguous",
@@ -101,9 +167,11 @@ def _deep(rng, loglog):
     r"t+(2-\frac2K)\log\log t+\log(Km^{2/K})+o(1)$. The product $\rho$ exceeds "
     r"$\frac1m\log t$ by $\frac1m(2-\frac2K)\log\log t+O(1)$; each layer grows as "
     r"$(\frac1m\log t)^{1/K}$.",
-    printed=r"The product of the norms diverges faster than logarithmically. Read as: "
-    r"$m\rho/\log t$ grows beyond bounds; it is larger at $\log t=2000$ than at 20.",
-    printed_in="poggio2020",
+    printed=r"The product of the norms diverges faster than logarithmically, each "
+    r"layer more slowly than with one layer. Read of the excess $m\rho-\log t$ that is "
+    r"the theorem; read of the ratio $m\rho/\log t$, that it is larger at $\log "
+    "t=2000$ than at 20, it is false.",
+    printed_in="poggio2019",
 )
 def p_deep_growth(rng):
     return _deep(rng, loglog=1.0)
@@ -153,7 +221,7 @@ def _one_sample(rng, size, factor):
     r"$\log\sin\theta=\kappa-\frac1{2c^2}(\log t+2\log c)^2+o(1)$.",
     printed=r"Weight normalization converges as $t^{-\frac12\log t}$: $\log\sin\theta$ "
     r"over $\log^2t$ tends to $-\frac12$.",
-    printed_in="poggio2020",
+    printed_in="poggio2019",
 )
 def p_rate_1(rng):
     return _one_sample(rng, rng.uniform(0.5, 1.5), factor=1.0)
@@ -208,7 +276,7 @@ def _two_vectors(rng, both):
     r"gradient flow has an angle of order $t^{-a^2}/\log t$ (or 0).",
     printed=r"In the linear case the direction converges as $1/\log t$ under gradient "
     r"descent and as $t^{-\frac12\log t}$ with weight normalization.",
-    printed_in="poggio2020",
+    printed_in="poggio2019",
 )
 def p_rate_general(rng):
     return _two_vectors(rng, both=True)

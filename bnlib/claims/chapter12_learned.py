@@ -2,12 +2,14 @@
 
 import functools
 
+import numpy as np
+
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 from bnlib.experiments import load_record
 
 chapter_claim = functools.partial(
-    claim, chapter="12-approximation", kind="theorem", source="poggio2020"
+    claim, chapter="12-approximation", kind="theorem", source="poggio2019"
 )
 
 
@@ -34,11 +36,12 @@ def _trained(share):
     verdict="empirical",
     source="book",
     statement="On binary trees of cosines over 4 and 8 variables, with at most 84, "
-    "168 or 336 parameters and 300 steps of L-BFGS: a tree of networks fitted piece "
-    "by piece has at most a third of the error of a shallow network, for every seed. "
-    "Over 8 variables the same tree fitted end to end has on average more than five "
-    "times the error of the pieces. In rotated axes its error is on average larger "
-    "than that of a shallow network (recorded, five seeds).",
+    "168 or 336 parameters and 300 steps of L-BFGS a fit, of which the pieces have one "
+    "a node: a tree of networks fitted piece by piece has at most a third of the error "
+    "of a shallow network, for every seed. Over 8 variables the same tree fitted end "
+    "to end has on average more than five times the error of the pieces. In rotated "
+    "axes its error is on average larger than that of a shallow network (recorded, "
+    "five seeds; the bounds were set after the runs).",
 )
 def approx_trained(rng):
     return _trained(share=1 / 3)
@@ -49,19 +52,30 @@ def _(rng):
     return _trained(share=1 / 4)
 
 
-def _digits(cost):
-    """Whether permuted pixels cost that much accuracy, and where dense networks lie."""
+def _in_standard_errors(gain):
+    """The mean of paired differences over its standard error."""
+    return gain.mean() / (gain.std(ddof=1) / len(gain) ** 0.5)
+
+
+def _digits(permuted):
+    """Paired differences of accuracy in standard errors: what is below, what is not.
+
+    ``permuted`` maps a tree to the arm that has lost its neighbours.
+    """
     record = load_record("poggio-digits")
-    means = record.array("accuracy").mean(axis=-1)
-    accuracy = dict(zip(record.parameters["arms"], means))
-    local, shared = (
-        accuracy[kind] - accuracy[f"{kind}_permuted"] for kind in ("local", "shared")
-    )
-    below = max(accuracy["local_permuted"], accuracy["shared_permuted"])
+    accuracy = dict(zip(record.parameters["arms"], record.array("accuracy")))
+    lost = [
+        _in_standard_errors(accuracy[better] - accuracy[permuted[tree]])
+        for tree in ("local", "shared")
+        for better in (tree, "dense")
+    ]
+    in_order = [
+        _in_standard_errors(accuracy[tree] - accuracy["dense"])
+        for tree in ("local", "shared")
+    ]
     return Check.worst(
-        Check([local, shared], cost, ">=", allowed=0.0),
-        Check(below, accuracy["dense"], "<=", allowed=0.0),
-        Check(abs(accuracy["local"] - accuracy["dense"]), 0.005, "<=", allowed=0.0),
+        Check(lost, 2.0, ">=", allowed=0.0),
+        Check(np.abs(in_order), 2.0, "<=", allowed=0.0),
     )
 
 
@@ -70,16 +84,20 @@ def _digits(cost):
     kind="empirical",
     verdict="empirical",
     source="book",
-    statement="On the digits, with 978 to 999 parameters and 300 steps of Adam, "
-    "permuting the pixels costs the local and the shared quadtree on average more "
-    "than 0.8 points of test accuracy each, and puts both below a dense network. "
-    "With the pixels in order the local quadtree is within half a point of the dense "
-    "network (recorded, ten seeds).",
+    statement="On the digits, with 978 to 999 parameters and 300 steps of Adam at one "
+    "rate for all: permuting the pixels costs the local and the shared quadtree about "
+    "one point of test accuracy each, and puts them about 1.2 and 0.6 points below a "
+    "dense network, each by more than two standard errors of the paired differences. "
+    "With the pixels in order neither differs from the dense network by two standard "
+    "errors (recorded, ten seeds).",
 )
 def approx_digits(rng):
-    return _digits(0.008)
+    return _digits({tree: f"{tree}_permuted" for tree in ("local", "shared")})
 
 
 @approx_digits.control
 def _(rng):
-    return _digits(0.012)
+    # For one tree's permuted arm, the other tree with its pixels in order.
+    arms = {tree: f"{tree}_permuted" for tree in ("local", "shared")}
+    wrong = {"local": "shared"} if rng.integers(2) else {"shared": "local"}
+    return _digits(arms | wrong)

@@ -1,4 +1,4 @@
-"""The claims of chapter 12 on what cannot be done: three lower bounds."""
+"""The claims of chapter 12 on what cannot be done: four lower bounds."""
 
 import functools
 from itertools import product
@@ -13,7 +13,7 @@ from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 
 chapter_claim = functools.partial(
-    claim, chapter="12-approximation", kind="theorem", source="poggio2020"
+    claim, chapter="12-approximation", kind="theorem", source="poggio2019"
 )
 
 
@@ -133,6 +133,64 @@ def _(rng):
 
     error = _worst_error(bumps, found, code, decode)
     return Check(error, bumps.radius, ">=", allowed=1e-9)
+
+
+def _relu_layer(knots, sides, x):
+    """ReLU units of one variable with these knots, open to these sides; a constant."""
+    hidden = np.maximum(sides * (x[:, None] - knots), 0)
+    return np.column_stack([hidden, np.ones_like(x)])
+
+
+def _parabola(rng, pieces_of):
+    """The error of ReLU units on x^2 / 5: drawn ones, and the best.
+
+    Even knots, half of the units open to either side, attain the bound.
+    """
+    units = 2 * int(rng.integers(1, 10))
+    bound = 1 / (10 * pieces_of(units) ** 2)
+    even = np.linspace(-1, 1, units + 2)
+    # Also the middles between the knots: there and at the knots the error is largest.
+    x = np.union1d(np.linspace(-1, 1, 2 * units + 3), np.linspace(-1, 1, 999))
+    sides = rng.permutation(np.repeat([-1, 1], units // 2))
+    best = _relu_layer(even[1:-1], sides, x)
+    size = 4 / 5 / (units + 1)  # the change of slope at each knot
+    found = best[:, :-1].sum(axis=1) * size
+    found += x[0] ** 2 / 5 - 1 / (10 * (units + 1) ** 2) - found[0]
+    drawn = _relu_layer(rng.uniform(-1, 1, units), rng.choice([-1, 1], units), x)
+    fitted = drawn @ np.linalg.lstsq(drawn, x**2 / 5)[0]
+    return Check.worst(
+        Check(np.abs(found - x**2 / 5).max(), bound, "==", allowed=1e-9),
+        Check(np.abs(fitted - x**2 / 5).max(), bound, ">=", allowed=1e-9),
+    )
+
+
+@chapter_claim(
+    id="approx-relu",
+    verdict="conditional",
+    source="book",
+    statement=r"For every $m\ge1$, $\frac15x_1^2$ is in $W_m^n$, and a sum of $M$ ReLU "
+    r"units and a constant misses it by at least $\frac1{10(M+1)^2}$ somewhere on the "
+    r"cube; for every even $M$ one such sum attains that. So on $W_m^n$ shallow ReLU "
+    r"networks need $(10\epsilon)^{-1/2}-1$ units or more, whatever $m$ is: for $m>2n$ "
+    r"they do not reach $O(\epsilon^{-n/m})$.",
+    printed=r"The theorem on trees, with $\epsilon^{-2/m}$ for infinitely "
+    r"differentiable $\sigma$ and every $m$, extends to the ReLU.",
+    printed_in="poggio2019",
+)
+def approx_relu(rng):
+    return _parabola(rng, lambda units: units + 1)
+
+
+@approx_relu.control
+def _(rng):
+    return _parabola(rng, lambda units: units)
+
+
+@approx_relu.printed
+def _():
+    # Two variables, m = 16: how many times as many units 1e-4 of the error take.
+    units = [(10 * accuracy) ** -0.5 - 1 for accuracy in (1e-8, 1e-12)]
+    return Check(units[1] / units[0], 1e4 ** (2 / 16), "<=", allowed=0.1)
 
 
 def _zigzag(x, depth):

@@ -16,7 +16,7 @@ from bnlib.landscape import (
     separating_direction,
 )
 
-chapter_claim = functools.partial(claim, chapter="13-landscape", source="poggio2020")
+chapter_claim = functools.partial(claim, chapter="13-landscape", source="poggio2019")
 
 
 def random_layers(rng, outputs=1):
@@ -41,7 +41,7 @@ def separated_data(rng, layers):
     return X[far], np.sign(f[far])
 
 
-def outputs(layers, X, activation=torch.relu):
+def outputs(layers, X):
     """The network in torch, from the flat vector of its parameters."""
 
     def function(flat):
@@ -49,7 +49,7 @@ def outputs(layers, X, activation=torch.relu):
         for number, layer in enumerate(layers):
             weight = flat[start : start + layer.size].reshape(layer.shape)
             start += layer.size
-            hidden = (activation(hidden) if number else hidden) @ weight.T
+            hidden = (torch.relu(hidden) if number else hidden) @ weight.T
         return hidden
 
     return function, torch.from_numpy(np.concatenate([w.ravel() for w in layers]))
@@ -126,7 +126,7 @@ def _weighted(rng, hessian_of):
     r"$x_nx_n^\top$ are linearly independent, it is a multiple of "
     r"$\sum_nx_nx_n^\top$ only where all margins are equal.",
     printed=r"The Hessian is proportional to $\sum_nx_nx_n^\top$.",
-    printed_in="poggio2020",
+    printed_in="poggio2019",
 )
 def p_hess_linear(rng):
     return _weighted(rng, exponential_hessian)
@@ -147,17 +147,18 @@ def _():
     return Check(cosine, 1.0, "==", allowed=1e-3)
 
 
-def _rescaled(rng, activation):
+def _rescaled(rng, outgoing=1.0):
     """Slopes and curvatures along the directions that rescale a unit."""
     layers = random_layers(rng, outputs=2)
     X = rng.standard_normal((12, layers[0].shape[1]))
     target = torch.from_numpy(rng.standard_normal((12, 2)))
-    network, flat = outputs(layers, X, activation)
+    network, flat = outputs(layers, X)
 
     def loss(parameters):
         return torch.log1p((network(parameters) - target) ** 2).sum()
 
     directions = torch.from_numpy(rescaling_directions(layers))
+    directions = torch.where(directions * flat < 0, outgoing * directions, directions)
     flat = flat.requires_grad_()
     (gradient,) = torch.autograd.grad(loss(flat), flat)
     hessian = torch.autograd.functional.hessian(loss, flat)
@@ -186,12 +187,13 @@ def _rescaled(rng, activation):
     r"has at least as many zero eigenvalues as the network has hidden units.",
 )
 def land_rescaling(rng):
-    return _rescaled(rng, torch.relu)
+    return _rescaled(rng)
 
 
 @land_rescaling.control
 def _(rng):
-    return _rescaled(rng, torch.nn.functional.softplus)
+    # The outgoing weights shrink by a hundredth less than the incoming ones grow.
+    return _rescaled(rng, outgoing=0.99)
 
 
 def _interpolating(rng, miss):
@@ -238,6 +240,80 @@ def land_interpolation(rng):
 @land_interpolation.control
 def _(rng):
     return _interpolating(rng, 0.1)
+
+
+def _all_off(rng, units_on):
+    """Slopes and curvatures where the first layer is off on all data."""
+    layers = random_layers(rng)
+    X = rng.standard_normal((12, layers[0].shape[1]))
+    X[:, 0] = 1.0
+    y = rng.choice([-1.0, 1.0], len(X))
+    # Through the constant feature: each unit's largest input is below 0.
+    layers[0][:, 0] -= (X @ layers[0].T).max(axis=0) + rng.uniform(0.1, 1)
+    if units_on:
+        layers[0][:units_on, 0] += 1.5
+        layers[1:] = map(np.abs, layers[1:])
+    network, flat = outputs(layers, X)
+
+    def loss(weights):
+        return torch.exp(-torch.from_numpy(y) * network(weights)[:, 0]).sum()
+
+    nearby = flat + 1e-3 * torch.from_numpy(rng.standard_normal(len(flat)))
+    hessian = torch.autograd.functional.hessian(loss, flat)
+    return [
+        Check(torch.autograd.functional.jacobian(loss, flat), 0.0, "==", 0.0, scale=1),
+        Check(hessian, 0.0, "==", allowed=0.0, scale=1),
+        Check(loss(nearby), len(X), "==", allowed=0.0),
+    ]
+
+
+def _out_of_zero(rng):
+    """The change of the loss at s and 2s times the weights: its power of s is K."""
+    depth = int(rng.integers(3, 5))
+    widths = [3, *[6] * (depth - 1), 1]
+    layers = [rng.standard_normal((b, a)) / np.sqrt(a) for a, b in pairwise(widths)]
+    X, y = separated_data(rng, layers)
+    scales = 1e-6 ** (1 / depth) * np.array([1, 2])
+    losses = [exponential_loss([s * w for w in layers], X, y) for s in scales]
+    small, large = len(X) - np.array(losses)
+    return Check(large, 2**depth * small, "==", allowed=1e-3)
+
+
+@chapter_claim(
+    id="p-degenerate",
+    kind="theorem",
+    verdict="wrong",
+    source="book",
+    statement=r"Let $L=\sum_n\ell(y_nf(x_n))$ with a smooth $\ell$ and a bias-free "
+    r"ReLU network $f$ of $K\ge2$ layers. Where all units of the first layer are off, "
+    r"$w_i^\top x_n<0$ for all $i$ and $n$, $f=0$ on all data, $L$ is constant nearby, "
+    r"and its gradient and Hessian are 0. Such weights exist exactly if some "
+    r"$w^\top x_n<0$ for all $n$, as where the inputs have a constant feature. For "
+    r"$K\ge3$ gradient and Hessian are 0 at $W=0$, too: $L-L(0)$ is of the order "
+    r"$\lVert W\rVert^K$.",
+    printed='"Any point of the loss at a finite $\\rho$ has nonzero Hessian", and '
+    '"critical points which are not global minima cannot be completely degenerate".',
+    printed_in="poggio2019",
+)
+def p_degenerate(rng):
+    return Check.worst(*_all_off(rng, units_on=0), _out_of_zero(rng))
+
+
+@p_degenerate.control
+def _(rng):
+    return Check.worst(*_all_off(rng, units_on=1))
+
+
+@p_degenerate.printed
+def _():
+    # Separable: the sign of the second feature is the label.
+    X = np.array([[1.0, 2.0], [1.0, 1.0], [1.0, -1.0]])
+    network, flat = outputs([np.array([[-3.0, 0.0]] * 4), np.ones((1, 4))], X)
+    y = torch.from_numpy(np.sign(X[:, 1]))
+    hessian = torch.autograd.functional.hessian(
+        lambda weights: torch.exp(-y * network(weights)[:, 0]).sum(), flat
+    )
+    return Check(hessian.abs().max(), 1e-12, ">=", allowed=0.0)
 
 
 @chapter_claim(

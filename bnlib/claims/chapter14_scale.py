@@ -40,27 +40,54 @@ def _gradient(f, w):
     return value.item(), torch.autograd.grad(value, w)[0]
 
 
-def _tuned(f, bound, spread, w, rate, steps):
-    """The bounds of each step and of all, and two on which their proof rests.
+def _ramp(rng):
+    """The same of a function that falls at slope 1 nearly all the way round.
+
+    f = arcsin(kappa sin t) for the angle t in a plane. Its Hessian on the circle is
+    largest at the two turns, kappa over the root of 1 - kappa^2.
+    """
+    kappa = rng.uniform(0.98, 0.985)
+    axis = torch.from_numpy(rng.standard_normal(2))
+    axis = kappa * axis / axis.norm()
+
+    def f(w):
+        return torch.asin(axis @ w / w.norm())
+
+    return f, kappa / math.sqrt(1 - kappa**2), 2 * math.asin(kappa), axis / kappa
+
+
+def _descent(f, bound, spread, w, rate, steps, share=1.0):
+    """The bounds of each step and of all so far, and two on which their proof rests.
 
     These are that no gradient on the sphere is above the root of B F, and that the
-    squared length does not grow beyond R + 2 eta F.
+    squared length does not grow beyond R + 2 eta F. K has this share of its term in R.
     """
     start, checks, least = w.square().sum().item(), [], math.inf
-    for _ in range(steps):
-        value, slope = _gradient(f, w)
-        size, length = slope.square().sum().item(), w.square().sum().item()
-        least = min(least, math.sqrt(size * length))
-        w = w - rate * slope
-        promised = rate * size * (1 - bound * rate / (2 * length))
-        checks.append(Check(f(w).item(), value - promised, "<=", allowed=1e-9))
-        checks.append(Check(size * length, bound * spread, "<=", allowed=1e-9))
     grown = max(start, rate * bound + (math.pi * rate * bound) ** 2 / start)
     most = grown + 2 * rate * spread
-    K = bound**2 / 2 + 2 * spread * most / rate
+    K = bound**2 / 2 + 2 * spread / rate * (share * grown + 2 * rate * spread)
+    value, slope = _gradient(f, w)
+    for step in range(1, steps + 1):
+        size, length = slope.square().sum().item(), w.square().sum().item()
+        least = min(least, size * length)
+        w = w - rate * slope
+        promised = value - rate * size * (1 - bound * rate / (2 * length))
+        value, slope = _gradient(f, w)
+        checks.append(Check(value, promised, "<=", allowed=1e-9))
+        checks.append(Check(size * length, bound * spread, "<=", allowed=1e-9))
+        checks.append(Check(step * least, K, "<=", allowed=1e-9))
     checks.append(Check(w.square().sum().item(), most, "<=", allowed=1e-9))
-    checks.append(Check(least, math.sqrt(K / steps), "<=", allowed=1e-9))
     return Check.worst(*checks)
+
+
+def _on_the_ramp(rng, angle, steps, share=1.0):
+    """Descent on the ramp in small steps, from this angle."""
+    f, bound, spread, axis = _ramp(rng)
+    across = torch.stack([-axis[1], axis[0]])
+    w = math.sin(angle) * axis + math.cos(angle) * across
+    w = 10 ** rng.uniform(-1, 1) * w
+    rate = 0.01 * w.square().sum().item()
+    return _descent(f, bound, spread, w, rate, steps, share)
 
 
 @chapter_claim(
@@ -81,19 +108,16 @@ def _tuned(f, bound, spread, w, rate, steps):
 def scale_autotune(rng):
     f, bound, spread, d = _rayleigh(rng, 10 ** rng.uniform(-1, 0.3))
     w = torch.from_numpy(rng.standard_normal(d) * 10 ** rng.uniform(-1, 1))
-    return _tuned(f, bound, spread, w, 10 ** rng.uniform(-2, 2), steps=60)
+    anywhere = _descent(f, bound, spread, w, 10 ** rng.uniform(-2, 2), steps=60)
+    # All the way down a third of K is reached; at the lower turn the Hessian is B.
+    down, turn = _on_the_ramp(rng, 1.2, 240), _on_the_ramp(rng, -1.56, 1)
+    return Check.worst(anywhere, down, turn)
 
 
 @scale_autotune.control
 def _(rng):
-    """A quadratic has the same bound everywhere: length does not tame the step."""
-    d = int(rng.integers(2, 8))
-    root = rng.standard_normal((d, d))
-    A = torch.from_numpy(root @ root.T)
-    most = torch.linalg.eigvalsh(A)[-1].item()
-    w = torch.from_numpy(rng.standard_normal(d))
-    w = 10 * w / w.norm()
-    return _tuned(lambda w: w @ A @ w, 2 * most, most, w, 3 / most, steps=3)
+    """A quarter of the term in R."""
+    return _on_the_ramp(rng, 1.2, 240, share=0.25)
 
 
 def _unit(rng):

@@ -1,4 +1,4 @@
-"""Two sides of a claim, and whether they agree."""
+"""The check of a claim: its two sides, and whether they agree."""
 
 from dataclasses import dataclass
 
@@ -18,20 +18,20 @@ class Check:
     Parameters
     ----------
     left, right : float or array
-        The two sides, computed by different routes; kept as NumPy arrays.
+        The two sides, computed in different ways; they are kept as NumPy arrays.
     relation : str
         "==", "<=" or ">=".
     allowed : float
         The largest error with which the claim still holds.
     scale : float, optional
-        What errors are measured in. None: the largest magnitude on either
-        side, so that the error is relative. Give it where a side is 0.
+        The unit of errors. None means the largest magnitude on either side, so the
+        error is relative. Give a scale if a side is 0.
 
     Raises
     ------
     TypeError, ValueError
-        If a side is no number or array, the shapes differ (but for a single
-        number), the relation is unknown, or allowed or scale is out of range.
+        If a side is no number or array, the shapes differ (a single number fits every
+        shape), the relation is unknown, or allowed or scale is out of range.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Check:
     @property
     @_arrays.silently()
     def error(self) -> float:
-        """The largest amount by which the relation is missed, over the scale."""
+        """The largest amount by which the relation is missed, divided by the scale."""
         left, right = np.broadcast_arrays(self.left, self.right)
         if left.size == 0:
             return float("nan")
@@ -81,7 +81,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether the error is at most what is allowed; never so for NaN."""
+        """Whether the error is at most the allowed one; False for NaN."""
         return bool(self.error <= self.allowed)
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Check:
 
     @staticmethod
     def worst(*checks: "Check") -> "Check":
-        """Return the check that comes closest to failing, or fails most.
+        """Return the check that is closest to failing, or that fails by most.
 
         Examples
         --------
@@ -104,11 +104,11 @@ class Check:
 
 
 def _plain(name, side):
-    """Return one side as a NumPy array in float64; tensors of any device too."""
+    """Return one side as a float64 NumPy array; tensors may lie on any device."""
     if compat.is_torch_array(side):
         side = side.detach().double().cpu().numpy()
     try:
-        if side is not None:  # which NumPy would take for NaN
+        if side is not None:  # NumPy would turn None into NaN
             # A copy: a buffer that changes later must not change the verdict.
             return np.array(side, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What a claim is, and the list of all of them."""
+"""The registry of claims: what a claim is, and the list of all claims."""
 
 import difflib
 import importlib
@@ -38,11 +38,11 @@ class Claim:
     ----------
     id, kind, verdict, statement, chapter, source : str
         ``statement`` is Markdown with LaTeX; ``chapter`` the notebook's file
-        name without ending; ``source`` where the statement is from, a key of the
+        name without ending; ``source`` the origin of the statement, a key of the
         bibliography or "book".
     printed, printed_in : str or None
-        How a text prints the claim otherwise, and the key of that text; several
-        texts that print it: their keys with commas between.
+        The claim as another text prints it, if that differs, and the key of that text;
+        if several texts print it, their keys, joined by commas.
     """
 
     id: str
@@ -66,7 +66,7 @@ class Claim:
         Parameters
         ----------
         seed : int
-            Seeds this claim's own stream of random numbers.
+            The seed of this claim's stream of random numbers.
 
         Returns
         -------
@@ -75,18 +75,19 @@ class Claim:
         Raises
         ------
         ValueError
-            For a remark, which is shown and not checked.
+            If the claim is a remark, which is shown and not checked.
         """
         return self._run("check", self._generator(seed))
 
     def control(self, seed: int = 0) -> Check:
-        """Make the same comparison on a false neighbour: it must not hold."""
+        """Make the same comparison for a similar but false claim: it must not hold."""
         return self._run("control", self._generator(seed))
 
     def printed_check(self, seed: int = 0) -> Check:
         """Run the printed form on its counterexample: it must not hold.
 
-        The counterexample is fixed; ``seed`` is there for symmetry.
+        The counterexample is fixed; ``seed`` has no effect, and makes the three methods
+        alike.
         """
         return self._run("printed")
 
@@ -121,13 +122,13 @@ class Claim:
 
 
 class _Definition:
-    """What a claim's file holds: the two decorators for its other functions."""
+    """The decorators for a claim's other functions, in place of its check."""
 
     def __init__(self, defined):
         self._functions = defined.functions
 
     def control(self, function):
-        """Register the comparison on a deliberately false neighbour."""
+        """Register the same comparison for a claim that is deliberately false."""
         self._functions["control"] = function
         return function
 
@@ -150,10 +151,10 @@ def claim(
 ) -> Callable[[Callable[..., Check]], _Definition]:
     """Register the decorated function as a claim's check.
 
-    The function takes a `numpy.random.Generator`, makes one random instance and
-    returns a `Check`. What it becomes has two decorators: ``control``, for the
-    same comparison on a false neighbour (takes a generator), and ``printed``, for
-    the printed form on its counterexample (takes nothing).
+    The function takes a `numpy.random.Generator`, makes one random instance and returns
+    a `Check`. Decorating it returns an object with two decorators: ``control``, for the
+    same comparison for a similar but false claim (takes a generator), and ``printed``,
+    for the printed form on its counterexample (takes nothing).
 
     Parameters
     ----------
@@ -162,8 +163,8 @@ def claim(
     kind, verdict : str
         One of `KINDS` and of `VERDICTS`.
     printed, printed_in : str, optional
-        How a text prints it otherwise, and the key of that text, or the keys with
-        commas between; both or neither.
+        The claim as another text prints it, and the key of that text, or the keys
+        joined by commas; give both or neither.
 
     Returns
     -------
@@ -240,7 +241,7 @@ def all_claims(chapter: str | None = None, verdict: str | None = None) -> list[C
         for entry in _CLAIMS.values()
         if chapter in (None, entry.chapter) and verdict in (None, entry.verdict)
     ]
-    # Whichever files were loaded first, for a claim alone.
+    # Sort by file: a call for a single claim may have loaded a later file first.
     files = {entry: entry.functions["check"].__module__ for entry in found}
     return sorted(found, key=lambda entry: (entry.chapter, files[entry]))
 
@@ -259,7 +260,7 @@ def get(id: str) -> Claim:
     Raises
     ------
     ValueError
-        If there is none; the message names those that read alike.
+        If there is none; the message names similar ids.
 
     Examples
     --------
@@ -279,10 +280,10 @@ def get(id: str) -> Claim:
 
 
 def _load(id=None):
-    """Import the chapters' files, which register their claims; or the one of an id.
+    """Import the chapters' files, which register their claims; or only that of an id.
 
-    Files that start with an underscore hold none: they are what several share, such
-    as modules of random instances.
+    Files that start with an underscore hold no claims: they are modules that several
+    chapters share, such as random instances.
     """
     folder = Path(__file__).parent
     for module in pkgutil.iter_modules([str(folder)]):
@@ -300,15 +301,15 @@ def _load(id=None):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What several instances of a claim gave.
+    """The outcome of checking several instances of a claim.
 
     Attributes
     ----------
     worst : Check or None
         The instance closest to failing; None for a remark.
     controls_rejected, printed_rejected : bool
-        Whether every control, and the printed form, failed as it must; True
-        where there is none.
+        Whether every control, and the printed form, failed as it must; True if there
+        is none.
     """
 
     worst: Check | None
@@ -317,7 +318,7 @@ class Judgement:
 
     @property
     def passes(self) -> bool:
-        """Whether the claim holds and all its false neighbours were rejected."""
+        """Whether the claim holds and its control and printed form were rejected."""
         holds = self.worst is None or self.worst.holds
         return holds and self.controls_rejected and self.printed_rejected
 
@@ -366,5 +367,5 @@ def judge(claim: Claim, seeds: Iterable[int] = range(5)) -> Judgement:
 
 
 def _rejects(check):
-    """Whether the relation was missed: not so for NaN, which compares nothing."""
+    """Return True if the relation was missed; a comparison with NaN does not count."""
     return check.error > check.allowed

@@ -4,9 +4,9 @@ Some ship with scikit-learn and need no network; the larger ones are downloaded
 from their official addresses once. Values are as measured: nothing is scaled or
 centred.
 
-The folder that the environment variable `BNLIB_DATA` names is looked through
-first, then the cache: `$BNLIB_CACHE/data`, or the system's folder for caches.
-Downloads go into the cache.
+`load` looks for files in the folder that the environment variable `BNLIB_DATA` names,
+then in the cache: `$BNLIB_CACHE/data`, or the system's folder for caches. Downloads go
+into the cache.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ NAMES = tuple(SOURCES)
 
 
 class Dataset(NamedTuple):
-    """Features and targets of both parts of a data set, and where it is from.
+    """Features and targets of both parts of a data set, and its source.
 
-    `x_train` and `x_test` hold one example a row, an array of shape (n, d), a SciPy
+    `x_train` and `x_test` hold one example per row: an array of shape (n, d), a SciPy
     CSR matrix of that shape, or images (n, height, width, channels). `y_train` and
     `y_test` are arrays of shape (n,). `source` is a citation.
     """
@@ -39,10 +39,9 @@ class Dataset(NamedTuple):
 
 
 def available() -> list[str]:
-    """The data sets that `load` gives without a download.
+    """Return the names of the data sets that `load` needs no download for.
 
-    It looks for the files and does not read them: `load` finds out if one is
-    broken.
+    It looks for the files and does not read them: `load` checks their content.
 
     Returns
     -------
@@ -87,26 +86,26 @@ def load(name: str) -> Dataset:
                                         target is the electrical output, MW
     ==============  ======  ==========  ===========================================
 
-    Where the source has a test part of its own (a9a, mnist, cifar10), it is kept.
-    Elsewhere a quarter of the rows, drawn once and for all, is the test part; where
-    the target is a class, both parts hold the classes in equal proportion.
+    If the source has a test part (a9a, mnist, cifar10), it is the test part here.
+    Otherwise the test part is a quarter of the rows, drawn once and for all; if the
+    target is a class, both parts hold the classes in equal proportion.
 
     Downloads, in MB: a9a 3.5, mnist 12, cifar10 and its subset 170, power_plant
-    about 4. What is read, downloaded or not, is held against a stored SHA-256 each
-    time.
+    about 4. Every file that is read, downloaded or not, is checked against a stored
+    SHA-256 each time.
 
     cifar10_subset is cut from the official archive by a fixed rule, or read from
     `cifar10/cifar10_10k_2k.npz` in a data folder. power_plant is one sheet of the
-    workbook in UCI's archive, the one whose rows are those of the text file
-    `uci/power-plant.txt`, which is read where a data folder has it.
+    workbook in UCI's archive, the one with the rows of the text file
+    `uci/power-plant.txt`; if a data folder has this file, it is read instead.
 
-    UCI's data are under CC BY 4.0, MNIST under CC BY-SA 3.0; for CIFAR-10 no licence
-    is stated.
+    UCI's data are under CC BY 4.0, MNIST under CC BY-SA 3.0; CIFAR-10 states no
+    licence.
 
     Parameters
     ----------
     name : str
-        A name of the table.
+        A name from the table.
 
     Returns
     -------
@@ -118,11 +117,11 @@ def load(name: str) -> Dataset:
     Raises
     ------
     ValueError
-        If there is no data set of that name, or a file on this machine is not the
-        one that it should be.
+        If there is no data set of that name, or a file on this machine has the wrong
+        content.
     OSError
-        If a file is neither here nor to be had, or the cache cannot be written to.
-        The message says what to do.
+        If a file is not on this machine and cannot be downloaded, or the cache cannot
+        be written to. The message says what to do.
 
     Examples
     --------
@@ -140,11 +139,11 @@ def load(name: str) -> Dataset:
 
 
 def checksum(dataset: Dataset) -> str:
-    """SHA-256 of a data set's four arrays, the same on every machine.
+    """Return a SHA-256 of a data set's four arrays, the same on every machine.
 
     It covers dtypes, shapes and values (as little-endian bytes) of `x_train`,
-    `y_train`, `x_test` and `y_test`, in that order. Of a sparse matrix it covers
-    the CSR form without stored zeros. Records carry it.
+    `y_train`, `x_test` and `y_test`, in that order. For a sparse matrix it covers the
+    CSR form without stored zeros. Records contain it.
 
     Parameters
     ----------
@@ -173,7 +172,7 @@ def checksum(dataset: Dataset) -> str:
 
 
 def _dense_parts(array):
-    """The array itself, or the three arrays of a sparse matrix in its one CSR form."""
+    """Return the array, or the three arrays of a sparse matrix in its one CSR form."""
     if not hasattr(array, "tocsr"):
         return [array]
     csr = array.tocsr(copy=True)

@@ -47,7 +47,7 @@ def main(arguments=None):
 
 
 def _place(name):
-    """Say where a data set's files are."""
+    """Return where a data set's files are, in words."""
     routes = SOURCES[name].routes
     if not routes:
         return "ships with scikit-learn"

@@ -1,4 +1,4 @@
-"""Data files: what each must hold, where it is looked for, and how it is fetched."""
+"""Data files: their required content, the search for them, and their download."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from bnlib._files import cache_folder
 
 
 def whole(raw):
-    """The one content of a file that is not packed."""
+    """Return the only possible content of a file that is not packed."""
     return (raw,)
 
 
@@ -27,12 +27,13 @@ class DataFile(NamedTuple):
     path : str
         Its place below a data folder, ``mnist/train-images-idx3-ubyte.gz``.
     sha256 : str or None
-        Of its content; None where whoever parses the content checks it.
+        The checksum of its content; None if the parser checks the content.
     urls : tuple of str
-        Official addresses, the one to try first at the front.
+        Official addresses, in the order in which to try them.
     contents : callable
-        Takes the file's bytes and gives what they may hold unpacked: packing the
-        same content twice need not give the same bytes.
+        Takes the file's bytes and returns what they may hold when unpacked. The
+        checksum is that of the content, because packing the same content twice need
+        not give the same bytes.
     """
 
     path: str
@@ -45,7 +46,7 @@ class DataFile(NamedTuple):
         return self.path.rpartition("/")[2]
 
     def content(self, raw):
-        """What the bytes hold, or None if that is not what it must be."""
+        """Return the content of the bytes, or None if its checksum is wrong."""
         if self.sha256 is None:
             return raw
         try:
@@ -53,16 +54,16 @@ class DataFile(NamedTuple):
                 if hashlib.sha256(content).hexdigest() == self.sha256:
                     return content
         except Exception:
-            # Broken bytes break an unpacker in ways of its own; all mean the same.
+            # Every unpacker fails in its own way on broken bytes; all mean the same.
             pass
         return None
 
 
 class Route(NamedTuple):
-    """Files that together give a data set, and what makes its arrays of them.
+    """The files of a data set, and the function that makes arrays from them.
 
-    `parse` takes the files' contents in order; it raises ValueError on contents
-    that it finds wrong.
+    `parse` takes the files' contents in order; it raises ValueError if a content is
+    wrong.
     """
 
     files: tuple
@@ -70,7 +71,7 @@ class Route(NamedTuple):
 
 
 def find(file):
-    """The path of a data file on this machine, or None."""
+    """Return the path of a data file on this machine, or None."""
     chosen = os.environ.get("BNLIB_DATA")
     folders = [Path(chosen)] if chosen else []
     for folder in [*folders, cache_folder("data")]:
@@ -80,19 +81,19 @@ def find(file):
 
 
 def is_here(route):
-    """Say whether a route needs no download."""
+    """Return True if a route needs no download."""
     return all(find(file) for file in route.files)
 
 
 def read(name, routes):
-    """Give a data set's arrays by the first route that is here, else by the last.
+    """Return a data set's arrays by the first route that is here, or by the last.
 
     Raises
     ------
     ValueError
-        If a file that is here does not hold what it must; the message names it.
+        If a file on this machine has the wrong content; the message names it.
     OSError
-        If a file is not here and cannot be fetched; the message says what to do.
+        If a file is missing and cannot be downloaded; the message says what to do.
     """
     route = next(filter(is_here, routes), routes[-1])
     paths = [find(file) or fetch(name, file) for file in route.files]
@@ -116,18 +117,18 @@ def _checked(name, file, path):
 def fetch(name, file):
     """Download a file of the data set `name` into the cache; return its path.
 
-    The file appears under its name only when it is whole and its checksum right.
+    The file appears under its name only when it is whole and its checksum is right.
 
     Raises
     ------
     OSError
-        If the folder cannot be written to, before anything is downloaded; or if
-        no address gives the file.
+        If the folder cannot be written to, before anything is downloaded; or if no
+        address delivers the file.
     """
     target = cache_folder("data") / file.path
     _check_writable(target.parent)
     with filelock.FileLock(f"{target}.lock"):
-        # Another process may have fetched it while this one waited.
+        # Another process may have downloaded it while this one waited.
         if target.is_file():
             return target
         failures = []
@@ -152,7 +153,7 @@ def _check_writable(folder):
 
 
 def _download(url, file, target):
-    """Put what an address gives at `target`; return what went wrong, or None."""
+    """Download from an address to `target`; return what went wrong, or None."""
     with extra("data"):
         import pooch
 
@@ -163,7 +164,7 @@ def _download(url, file, target):
         progressbar=watched,
         chunk_size=2**16,
         timeout=30,
-        # A file that is unpacked on its way is not the one that was asked for.
+        # If the transfer unpacked the file, its bytes would not be the right ones.
         headers={"Accept-Encoding": "identity"},
     )
     part = target.with_name(f"{target.name}.part")
@@ -180,7 +181,7 @@ def _download(url, file, target):
 
 
 def _reason(error):
-    """Say in few words why a download failed; the errors of requests are OSErrors."""
+    """Return in few words why a download failed; errors of requests are OSErrors."""
     response = getattr(error, "response", None)
     if response is not None:
         return f"{response.status_code} {response.reason}"

@@ -1,4 +1,4 @@
-"""From the contents of data files to arrays."""
+"""Parse the contents of data files into arrays."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ A9A_FEATURES = 123
 
 
 def unpacked(raw):
-    """The content of a gz file, also where a server has unpacked it already."""
+    """Return the content of a gz file, even if a server has unpacked it already."""
     return (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw,)
 
 
@@ -48,7 +48,7 @@ def mnist(train_images, train_labels, test_images, test_labels):
 
 
 def _idx(content):
-    """An idx file of bytes: four bytes, the last the rank; lengths; values."""
+    """Parse an idx file of bytes: four bytes, the last the rank; lengths; values."""
     rank = content[3]
     shape = np.frombuffer(content, ">i4", count=rank, offset=4)
     values = np.frombuffer(content, np.uint8, offset=4 + 4 * rank)
@@ -61,7 +61,7 @@ _BATCHES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Unpickles arrays and plain values. Any other pickle could run any code."""
+    """An unpickler of arrays and plain values alone: others could run any code."""
 
     def find_class(self, module, name):
         known = {
@@ -75,14 +75,14 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 
 def _dtype(code, align, copy):
-    """NumPy's dtype, some versions of which warn of Python 2's numbers for flags."""
+    """Return NumPy's dtype; some versions warn of Python 2's numbers for flags."""
     return np.dtype(code.decode("ascii"), align=bool(align), copy=bool(copy))
 
 
 def cifar10(archive):
     """Unpack the official archive: images (n, 32, 32, 3) as uint8, labels int64."""
     found = {}
-    # In the archive's own order: going back in it means to unpack it again.
+    # Read in the archive's order: going back means unpacking it again.
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as members:
         for member in members:
             name = member.name.rpartition("/")[2]
@@ -101,7 +101,7 @@ def cifar10(archive):
 
 
 def _images(rows):
-    """Rows of 1024 red, 1024 green and 1024 blue values as images, channels last."""
+    """Turn rows of 1024 red, green and blue values each into images, channels last."""
     planes = rows.reshape(-1, 3, 32, 32)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
 
@@ -141,15 +141,16 @@ def _subset_checked(arrays):
 
 
 def subset_train_positions():
-    """Where the subset's 10,000 training images stand in batches 1 to 5."""
+    """Return the positions of the subset's 10,000 training images in batches 1 to 5."""
     out = (4298, 5929, 5949, 6825, 7066, 7237, 7248, 7630, 8006, 8831, 8968, 9415)
     return np.setdiff1d(np.arange(10_012), out)
 
 
 def subset_test_positions(labels):
-    """Where the subset's test images stand in the test batch with these labels.
+    """Return the positions of the subset's test images in the test batch.
 
-    The first 200 of each class, but of class 8 the first 203 without three; the
+    ``labels`` are those of the test batch. The subset has the first 200 images of each
+    class, except for class 8: the first 203 without three of them. Their order is the
     first of every class, then the second of every class, and so on.
     """
     ranks = np.empty_like(labels)
@@ -180,7 +181,7 @@ def sheets(raw):
 def _sheet_text(xml):
     lines = []
     for row in ElementTree.fromstring(xml).iter(f"{_XML}row"):
-        # The head's cells hold words; numbers have no type, or the type "n".
+        # The head row's cells hold words; numbers have no type, or the type "n".
         values = [
             float(cell.findtext(f"{_XML}v"))
             for cell in row

@@ -1,4 +1,4 @@
-"""Every data set: where it is from and what gives its arrays."""
+"""The list of data sets: their sources, and how to get their arrays."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,9 +18,9 @@ _MNIST = (
 
 
 class Source(NamedTuple):
-    """What gives a data set's four arrays, and the works to cite.
+    """The function that returns a data set's four arrays, and the works to cite.
 
-    Without `routes` it ships with scikit-learn.
+    If there are no `routes`, the data set ships with scikit-learn.
     """
 
     citation: str
@@ -33,9 +33,8 @@ class Source(NamedTuple):
 
 
 def _split(x, y, stratify=None):
-    """A quarter of the rows to test on, drawn once and for all."""
-    # Importing scikit-learn takes most of a second, which readers of records
-    # need not wait for.
+    """Split off a quarter of the rows to test on, drawn once and for all."""
+    # Importing scikit-learn takes most of a second: only those who load data wait.
     with extra("data"):
         from sklearn.model_selection import train_test_split
 
@@ -74,7 +73,7 @@ def _a9a():
 
 
 def _mnist():
-    # Of the unpacked files: the packed ones are not the same at every address.
+    # Checksums of the unpacked files: the packed ones differ between addresses.
     files = {
         "train-images-idx3": "ba891046e6505d7aadcbbe25680a0738"
         "ad16aec93bde7f9b65e87a2fc25776db",
@@ -108,8 +107,8 @@ _CIFAR10_SUBSET = DataFile("cifar10/cifar10_10k_2k.npz", None)
 
 _POWER_PLANT_SHA256 = "daebd20c408dfc5c4979604f240e891be162c3a5d00d662380aa669044a1fb31"
 _POWER_PLANT = DataFile("uci/power-plant.txt", _POWER_PLANT_SHA256)
-# The archive holds a workbook with the same rows in five orders, a sheet each. No
-# checksum of the archive is known: that of the table, written as text, decides.
+# The archive holds a workbook of five sheets, with the same rows in five orders. There
+# is no known checksum of the archive, so the checksum of the table as text decides.
 _POWER_PLANT_ARCHIVE = DataFile(
     "uci/combined+cycle+power+plant.zip",
     _POWER_PLANT_SHA256,
@@ -147,7 +146,7 @@ SOURCES = {
         "B. Efron, T. Hastie, I. Johnstone, R. Tibshirani. Least angle "
         "regression. Annals of Statistics 32(2), 407-499, 2004",
         classes=False,
-        # scikit-learn's scaled columns depend on how a machine rounds a sum.
+        # scikit-learn's scaled columns depend on how a machine rounds sums.
         scaled=False,
     ),
     "iris": _shipped(

@@ -1,9 +1,9 @@
 """The book's experiments: run live at a small scale, recorded at paper scale.
 
-An experiment is a function of one unit (say one network, one learning rate and
-one seed) and the parameters that span its units. Each file of this folder
-whose name has no leading underscore holds experiments; a new file needs no
-other registration.
+An experiment is a function that computes one unit (say one network, one learning rate
+and one seed), with the parameters that span its units. Each file of this folder whose
+name has no leading underscore holds experiments; a new file needs no other
+registration.
 """
 
 from bnlib.experiments._records import RECORDS, Record, load_record

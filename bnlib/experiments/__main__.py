@@ -18,7 +18,7 @@ def _parser():
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="show every experiment and its record")
-    run = commands.add_parser("run", help="run one, and record it at paper scale")
+    run = commands.add_parser("run", help="run one; at paper scale, record it")
     run.add_argument("id", metavar="ID")
     run.add_argument("--scale", choices=SCALES, default="live")
     run.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:0, mps")
@@ -119,7 +119,7 @@ def _recorded(entry):
 
 
 def _summary(record, swept):
-    """A line for each setting: the mean over the seeds, and the range."""
+    """Return one line per setting: the mean over the seeds, and the range."""
     keys = [name for name in swept if name != "seed"]
     settings = {}
     for row in record.results:

@@ -1,4 +1,4 @@
-"""The backends of batch normalization, side by side, and how far each is off."""
+"""The backends of batch normalization, compared, and the error of each."""
 
 import time
 
@@ -8,26 +8,26 @@ from bnlib import kernels
 from bnlib.functional import batch_norm
 
 EPS = 1e-5
-#: Measured beside bnlib's backends; `implementations` says what they are.
+#: Measured beside bnlib's backends; `implementations` explains them.
 OTHERS = ("pytorch", "plain", "compiled")
 
 
 def _axes(x):
-    """The axes averaged over, and the shape that a vector of channels broadcasts in."""
+    """Return the axes to average over, and the shape in which channels broadcast."""
     return [axis for axis in range(x.ndim) if axis != 1], (-1, *[1] * (x.ndim - 2))
 
 
 def implementations(names, relu=False):
-    """Functions of input, weight and bias that normalise a batch, by name.
+    """Return functions of input, weight and bias that normalise a batch, by name.
 
     Parameters
     ----------
     names : sequence of str
-        Of `bnlib.kernels.BACKENDS`; "auto"; "pytorch" (torch's own function, and its
-        relu after it, called without bnlib); "compiled" (these two through
-        torch.compile); "plain" (the formula as a row of torch's operations).
+        Names from `bnlib.kernels.BACKENDS`; "auto"; "pytorch" (torch's batch norm and
+        relu, called without bnlib); "compiled" (the same through torch.compile);
+        "plain" (the formula as a sequence of torch's operations).
     relu : bool
-        Whether the ReLU follows.
+        Whether a ReLU follows.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def implementations(names, relu=False):
 
 
 def usable(functions, x):
-    """Leave out the backends that refuse such an input."""
+    """Return the functions without the backends that refuse this input."""
     return {
         name: function
         for name, function in functions.items()
@@ -84,7 +84,7 @@ def first_calls(functions, arguments, dy):
     Returns
     -------
     dict of (y, dx, seconds)
-        Without "compiled" where there is no compiler.
+        By name; without "compiled" if there is no compiler.
     """
     found = {}
     for name, function in functions.items():
@@ -101,14 +101,14 @@ def first_calls(functions, arguments, dy):
 
 
 def relative(found, exact):
-    """The largest error over the largest value; 1e300 if it is not finite."""
+    """Return the largest error divided by the largest value; 1e300 if not finite."""
     return _number((found - exact).abs().max() / exact.abs().max())
 
 
 def units(found, exact):
-    """The largest error in units of the last place of each value.
+    """Return the largest error, in units of the last place of each value.
 
-    Values below a 64th of the largest are judged by the unit there.
+    Values below a 64th of the largest value are measured in the unit at that 64th.
     """
     size = exact.abs().clamp(min=exact.abs().max() / 64)
     unit = torch.finfo(found.dtype).eps * torch.exp2(size.log2().floor())

@@ -1,4 +1,4 @@
-"""Confirm a record: compute some of its units by the present code and compare."""
+"""Confirm a record: compute some of its units with the present code and compare."""
 
 import math
 from dataclasses import replace
@@ -115,7 +115,7 @@ def _compare(experiment, record, rows, device):
 
 
 def _differences(name, stored, found):
-    """Yield each value that differs: its name, the recorded one and the present one."""
+    """Yield the name, recorded value and present value of each value that differs."""
     kinds = {type(stored), type(found)}
     if kinds == {dict} and stored.keys() == found.keys():
         for key in stored:

@@ -1,7 +1,7 @@
 """Follow names from definition to definition through bnlib, and turn each into text.
 
-The text of a definition says nothing of the module that it stands in, so that what
-moves to another module stays the same.
+The text of a definition does not name its module, so it stays the same when the
+definition moves to another module.
 """
 
 import ast
@@ -11,19 +11,19 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-#: Modules in which no name is followed: they compute no result.
+#: Modules in which names are not followed, because they compute no results.
 LEFT_OUT = {"claims", "data", "plotting", "records"}
 
 
 class Place(NamedTuple):
-    """A definition: its file and its name there; None stands for all of the file."""
+    """A definition: its file and its name in the file; None means the whole file."""
 
     path: str
     name: str | None
 
 
 def reached(places, package):
-    """Return the texts of these definitions and of all that they refer to.
+    """Return the texts of these definitions and of all definitions they refer to.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def _stamp(path):
 
 
 class _Code:
-    """The package as it is at one moment; each definition is read once."""
+    """The package at one moment; each definition is read once."""
 
     def __init__(self, package, files):
         self.package, self.files = package, dict(files)
@@ -89,7 +89,7 @@ class _Code:
         return self.modules[path]
 
     def find(self, module, name):
-        """Return what a name of a module is: places, or the name of a module."""
+        """Return the places that a name of a module refers to, or a module's name."""
         if LEFT_OUT & {*module.split(".")[1:2]}:
             return []
         path = self._file(module)
@@ -100,14 +100,14 @@ class _Code:
         if name in self.module(path).definitions:
             return [Place(path, name)]
         for file in filter(self.files.get, (path, f"{path}i")):
-            # `from . import a` says of a package's module only that it is there.
+            # `from . import a` only says that a package has this module.
             imports = [*self.module(file).imports.get(name, [])]
             if imports := [each for each in imports if each != (module, name)]:
                 return self.follow(imports)
         submodule = f"{module}.{name}"
         if self._file(submodule) or submodule.split(".")[1] in LEFT_OUT:
             return self.find(submodule, None)
-        # It is bound in a way that only running the module would show.
+        # Only running the module would show how the name is bound.
         return [] if name.startswith("__") else [Place(path, None)]
 
     def follow(self, imports):
@@ -118,7 +118,7 @@ class _Code:
         return [place for end in ends for place in end]
 
     def whole(self, module):
-        """Return the place of all of a module."""
+        """Return the place that stands for a whole module."""
         return Place(self._file(module), None)
 
     def _file(self, module):
@@ -131,7 +131,7 @@ _code = cache(_Code)
 
 
 def _module_outside(path):
-    """Return a module that is not of bnlib: a user's file, or a notebook's cell."""
+    """Return a module outside bnlib: a user's file, or a notebook's cell."""
     linecache.checkcache(path)
     return _Module(path, "".join(linecache.getlines(path)), None)
 
@@ -186,7 +186,7 @@ class _Module:
 
 
 def _defined(node):
-    """Return the names that a statement defines and does nothing else."""
+    """Return the names that a statement defines, if it does nothing else."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     if not isinstance(node, ast.Assign | ast.AnnAssign):
@@ -198,13 +198,13 @@ def _defined(node):
 
 
 def _does_nothing(node):
-    """Tell a statement that computes nothing where its module is imported."""
+    """Return True if a statement computes nothing when its module is imported."""
     as_script = isinstance(node, ast.If) and "__main__" in ast.dump(node.test)
     return as_script or isinstance(node, _IMPORT) or _is_text(node)
 
 
 def _is_text(node):
-    """Tell a docstring, or another statement that is nothing but a constant."""
+    """Return True for a docstring, or another statement that is only a constant."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
@@ -215,14 +215,14 @@ _COMPREHENSION = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 class _Reader:
-    """Turns code of a module into text, and keeps the places that it refers to."""
+    """A reader that turns a module's code into text and keeps the places it uses."""
 
     def __init__(self, code, module):
         self.code, self.module, self.found, self.scopes = code, module, [], []
         self.imports_at_run_time = False
 
     def read(self, node):
-        """Do as `ast.dump`, whose text is another in each version of Python."""
+        """Return a text like `ast.dump`'s, but the same in every version of Python."""
         if isinstance(node, list):
             kept = [n for n in node if not (_is_text(n) or isinstance(n, _IMPORT))]
             return f"[{','.join(map(self.read, kept))}]"
@@ -238,7 +238,7 @@ class _Reader:
         kind, fields = type(node), dict(ast.iter_fields(node))
         if kind is ast.Raise and isinstance(node.exc, ast.Call):
             fields = {"exc": node.exc.func}
-        # Annotations change nothing, and `experiment` but the record's parameters.
+        # Annotations change nothing; `experiment` changes only a record's parameters.
         fields.pop("annotation", None)
         fields.pop("returns", None)
         if decorators := fields.pop("decorator_list", None):
@@ -251,7 +251,7 @@ class _Reader:
         return f"{kind.__name__}({','.join(f'{k}={v}' for k, v in kept)})"
 
     def _resolved(self, names):
-        """Return the text of a reference to bnlib, wherever that stands, else None."""
+        """Return the text of a reference to bnlib, whatever its module, or None."""
         first, *rest = names
         if any(first in scope for scope in self.scopes):
             return None
@@ -266,7 +266,7 @@ class _Reader:
             named = rest.pop(0)
             end = self.code.find(end, named)
         if isinstance(end, str):
-            # The module itself is handed on: all of it may be used.
+            # The module is passed on as a value, so all of it may be used.
             named, end = "module", [self.code.whole(end)]
         self.found += end
         named = end[0].name if end and end[0].name else named
@@ -283,7 +283,7 @@ def _chain(node):
 
 
 def _registers(decorator):
-    """Tell the decorator that registers an experiment."""
+    """Return True for the decorator that registers an experiment."""
     return isinstance(decorator, ast.Call) and "experiment" in _chain(decorator.func)
 
 

@@ -1,4 +1,4 @@
-"""Files that an interrupted run does not spoil."""
+"""Files that an interrupted run does not damage."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from bnlib._files import write_whole
 
 
 def canonical(value):
-    """JSON text that is the same for equal values; no NaN, no infinity."""
+    """Return JSON text that is the same for equal values; refuse NaN and infinity."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -18,7 +18,7 @@ def fingerprint(value):
 
 
 class Partial:
-    """The finished units of one unfinished run: a header, then a line a unit.
+    """The file of an unfinished run's finished units: a header, then a line per unit.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ class Partial:
     id : str
         Of the experiment.
     header : dict
-        All that the results depend on. It names the file and opens it, so that
-        a run never reads the units of another.
+        Everything that the results depend on. The file's name and first line contain
+        it, so a run never reads the units of another run.
     """
 
     def __init__(self, folder, id, header):
@@ -35,7 +35,7 @@ class Partial:
         self.path = Path(folder) / f"{id}-{fingerprint(header)[:16]}.jsonl"
 
     def read(self):
-        """Return the stored entries, and drop what a kill left half written."""
+        """Return the stored entries; drop a line that was only half written."""
         lines = self._whole_lines()
         if not lines or lines[0] != self.header:
             write_whole(self.path, self.header + "\n")

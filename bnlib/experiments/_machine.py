@@ -18,15 +18,16 @@ except ModuleNotFoundError:  # Windows has no such module.
 
 
 def available_devices():
-    """Names that `choose_device` takes here, besides "auto"."""
+    """Return the names that `choose_device` takes on this machine, besides "auto"."""
     names = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
     return names + ["mps"] * torch.backends.mps.is_available()
 
 
 def choose_device(name):
-    """The torch device of that name, if this machine has it.
+    """Return the torch device of that name; raise if this machine does not have it.
 
-    "auto" is the first CUDA device, else the CPU: Apple's mps lacks float64.
+    "auto" is the first CUDA device, or the CPU if there is none: Apple's mps lacks
+    float64.
     """
     there = available_devices()
     if name == "auto":
@@ -40,7 +41,7 @@ def choose_device(name):
 
 
 def describe(device):
-    """The device in words that do not tell whose machine it is."""
+    """Return the device in words that do not identify the machine."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "mps":
@@ -60,7 +61,7 @@ def _cpu_name():
 
 @contextmanager
 def torch_threads(count):
-    """Let torch use `count` threads for a while; None leaves it as it is."""
+    """Let torch use `count` threads inside the block; None changes nothing."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:
@@ -70,7 +71,7 @@ def torch_threads(count):
 
 
 def now():
-    """The time in UTC, to the minute."""
+    """Return the time in UTC, to the minute."""
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
 
 
@@ -81,7 +82,7 @@ def versions():
 
 
 def peak_memory(device):
-    """The peak up to now in MiB, and how it is measured; MiB is None if unknown."""
+    """Return the peak so far in MiB (None if unknown) and how it is measured."""
     if device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(device) / 2**20
         return {"mib": round(peak, 1), "measured": "torch's allocations on the GPU"}

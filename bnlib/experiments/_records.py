@@ -1,4 +1,4 @@
-"""Records: measured results with all that is needed to measure them again."""
+"""Records: measured results with everything needed to measure them again."""
 
 import itertools
 import json
@@ -24,38 +24,38 @@ CONFIRMED = ("source", "units", "of", "left_out", "date", "device", "versions")
 
 @dataclass(frozen=True)
 class Record:
-    """The result of one run of an experiment, and how it came about.
+    """The result of one run of an experiment, and how it was made.
 
     Attributes
     ----------
     id, title, scale : str
-        Which experiment, and at which scale.
+        The experiment, and the scale of the run.
     parameters : dict
-        Everything the run was given.
+        All parameters of the run.
     axes : list of str
         The parameters that list swept values, the slowest first.
     results : list of dict
-        One row a unit: its swept values and its results.
+        One row per unit: its swept values and its results.
     source : str
-        Hash of the code of bnlib that computed it.
+        A hash of the code of bnlib that computed the results.
     versions : dict
-        Of Python and the libraries.
+        The versions of Python and the libraries.
     device : str
-        What computed it, in words.
+        The device of the run, in words.
     seconds : float
-        Spent on the units, added up over resumed runs.
+        The time spent on the units, added up over resumed runs.
     peak_memory : dict
-        `mib`, or None where it cannot be told, and how it was `measured`.
+        `mib`, or None if it is unknown, and how it was `measured`.
     data : dict
         `bnlib.data.checksum` of each data set used, by name.
     command : str
-        What to type to compute it again.
+        The command that computes it again.
     date : str
-        When it was finished, UTC.
+        The time of its completion, UTC.
     confirmed : dict or None
-        Where later code gave some of its units again, exactly: the `source` of that
-        code, the `units` by their rows, `of` how many, which results were `left_out`
-        as measured times, and `date`, `device`, `versions`.
+        If later code gave exactly the same results for some units: the `source` of that
+        code, the rows of the `units`, the total number `of` units, the results
+        `left_out` as measured times, and `date`, `device`, `versions`.
     """
 
     id: str
@@ -78,8 +78,8 @@ class Record:
     def standing(self):
         """How far its numbers are those of the present code, in words.
 
-        "of the present code"; "confirmed on 12 of 190 units, 2026-12-01", where the
-        present code gave so many again; else "older code".
+        It is "of the present code"; or "confirmed on 12 of 190 units, 2026-12-01" if
+        the present code gave the same results for 12 units; or "older code".
         """
         present = source_hash(get(self.id))
         if self.source == present:
@@ -90,7 +90,7 @@ class Record:
 
     @property
     def confirmation(self):
-        """What later code gave again, "confirmed on 12 of 190 units, DAY", or None."""
+        """What later code confirmed, "confirmed on 12 of 190 units, DAY", or None."""
         if self.confirmed is None:
             return None
         day = self.confirmed["date"].partition(" ")[0]
@@ -103,7 +103,7 @@ class Record:
         return self.parameters["seeds"]
 
     def array(self, name: str) -> np.ndarray:
-        """One result over the whole sweep.
+        """Return one result over the whole sweep as an array.
 
         Parameters
         ----------
@@ -115,14 +115,14 @@ class Record:
         Returns
         -------
         numpy.ndarray of float64
-            An axis for each of `axes`, in that order, then those of a row's
-            lists; NaN where a row has None. False is 0 and True is 1.
+            One axis for each of `axes`, in that order, then the axes of a row's
+            lists. It is NaN where a row has None; False is 0 and True is 1.
 
         Raises
         ------
         ValueError
-            If a row lacks the result, holds something else than numbers, or
-            lists of another shape than the rows before it.
+            If a row lacks the result, has something other than numbers, or has lists
+            of another shape than the rows before it.
 
         Examples
         --------
@@ -147,7 +147,7 @@ class Record:
         return np.reshape(values, (*sweep, *inner))
 
     def _numbers(self, name, row):
-        """That result of a row as an array, or None where it is missing."""
+        """Return one result of a row as an array, or None if it is missing."""
         result = self.results[row]
         if name not in result:
             raise ValueError(
@@ -171,7 +171,7 @@ class Record:
 
 
 def to_json(record):
-    """JSON with sorted keys, a line for each field and each row of the results."""
+    """Return JSON with sorted keys, one line per field and per row of the results."""
     lines = []
     for name, value in sorted((asdict(record) | {"format": FORMAT}).items()):
         if name == "results":
@@ -184,7 +184,7 @@ def to_json(record):
 
 
 def check_target(id, folder, force):
-    """Refuse a folder that cannot hold the record, and, without `force`, another."""
+    """Raise if a folder cannot hold the record or, without `force`, has it already."""
     if not str(folder):
         raise ValueError("folder is empty: name the folder for the record")
     path = Path(folder) / f"{id}.json"
@@ -222,9 +222,9 @@ def load_record(id: str, folder: str | os.PathLike[str] = RECORDS) -> Record:
     Parameters
     ----------
     id : str
-        Of the experiment.
+        The experiment's id.
     folder : path, optional
-        Where the records are: those shipped with bnlib, if not given.
+        The records' folder; the default is the records that come with bnlib.
 
     Returns
     -------

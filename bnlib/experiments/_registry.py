@@ -1,4 +1,4 @@
-"""What an experiment is, and where they are found."""
+"""The registry of experiments: what an experiment is, and how to find one."""
 
 import importlib
 import inspect
@@ -24,12 +24,12 @@ SCALES = ("live", "paper")
 
 
 class Context(NamedTuple):
-    """What the runner hands to each unit besides its parameters.
+    """What the runner passes to each unit besides its parameters.
 
     Attributes
     ----------
     device : torch.device
-        Where to compute.
+        The device to compute on.
     seed_sequence : numpy.random.SeedSequence
         The unit's only source of randomness: `spawn` a child for each use.
     datasets : dict
@@ -61,14 +61,14 @@ class Experiment:
     def parameters(
         self, scale: str, overrides: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The parameters of `scale` with `overrides` put in, checked.
+        """Return the parameters of `scale` with `overrides` put in; check them.
 
         Parameters
         ----------
         scale : {"live", "paper"}
         overrides : dict, optional
-            Values by parameter name, of the registered kind; arrays are taken
-            for lists.
+            Values by parameter name, of the registered kind; an array counts as a
+            list.
 
         Returns
         -------
@@ -78,7 +78,8 @@ class Experiment:
         Raises
         ------
         ValueError
-            If the scale is unknown, or a value is not among those allowed.
+            If the scale is unknown, a swept list has a value twice, or a value is not
+            among those allowed.
         TypeError
             If a parameter is unknown or of another kind.
         """
@@ -108,7 +109,7 @@ class Experiment:
                     )
 
     def units(self, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        """Every combination of the swept parameters, the last one fastest."""
+        """Return every combination of the swept parameters, the last one fastest."""
         axes = [parameters[name] for name in self.sweep.values()]
         return [
             dict(zip(self.sweep, values, strict=True))
@@ -117,7 +118,7 @@ class Experiment:
 
 
 def _matching(name, given, registered):
-    """Turn `given` into plain values of the registered parameter's kind."""
+    """Convert `given` into plain values of the registered parameter's kind."""
     value = given.tolist() if isinstance(given, np.ndarray | np.generic) else given
     if isinstance(registered, list):
         if isinstance(value, list | tuple | range) and len(value):
@@ -150,36 +151,36 @@ def experiment(
 ) -> Callable[[Function], Function]:
     """Register the decorated function as an experiment.
 
-    The function computes one unit: it takes a `Context`, the unit's swept
-    values but for the seed (which reaches it as `Context.seed_sequence`), and
-    the other parameters by name, and returns a dict of plain values with finite
-    numbers. It raises ValueError on parameters it cannot use.
+    The function computes one unit. It takes a `Context`, the unit's swept values except
+    for the seed (which it gets as `Context.seed_sequence`) and the other parameters by
+    name, and returns a dict of plain values with finite numbers. It raises ValueError
+    if it cannot use a parameter.
 
     Parameters
     ----------
     id, title : str
-        The name of the experiment and of its record; a sentence part for people.
+        The name of the experiment and of its record; and a title for readers.
     chapter : str
-        File name of the chapter that shows it, without its ending.
+        The file name of the chapter that shows it, without its ending.
     source : str
-        Key in `references.bib` of the work that it repeats.
+        The key in `references.bib` of the work that it repeats.
     sweep : dict
-        From each swept argument of the function to the parameter that lists its
-        values, the slowest first: ``{"arm": "arms", "seed": "seeds"}``. One of
-        them is ``seed``.
+        Maps each swept argument of the function to the parameter that lists its values,
+        the slowest first: ``{"arm": "arms", "seed": "seeds"}``. One of the arguments is
+        ``seed``.
     live, paper : dict
-        Parameters at the two scales, the same names in both.
+        The parameters at the two scales, with the same names in both.
     paired : tuple of str
-        Swept arguments that do not change the unit's randomness, so that a
-        comparison along them is between equal draws. All others do.
+        Swept arguments that do not change the unit's randomness, so a comparison along
+        them is between equal draws. All other arguments change it.
     data : tuple of str
-        Data sets of `bnlib.data` that it reads.
+        The data sets of `bnlib.data` that it reads.
     threads : int, optional
-        How many torch uses on a CPU; its own choice, if not given. One is best
-        for small networks: more wait for each other, long on a busy machine.
+        The number of threads of torch on a CPU; torch chooses if it is not given. One
+        is best for small networks: several wait for each other, long on a busy machine.
     timed : tuple of str, or True
-        Results that measure time, which no second run repeats; True where the
-        experiment is about time alone.
+        Results that measure time, which a second run does not repeat; True if the
+        experiment is only about time.
 
     Returns
     -------
@@ -189,9 +190,10 @@ def experiment(
     Raises
     ------
     ValueError
-        By the decorator, if the function does not take what it would be given,
-        the scales differ in their parameters, a swept list is empty, `paired` or
-        `data` names what there is not, or the id is taken; nothing is registered.
+        The decorator raises it, and registers nothing, if the function does not take
+        these arguments, the scales differ in their parameters, a swept list is empty,
+        seed is not swept over seeds, `paired`, `data` or `timed` names something that
+        does not exist, or the id is taken.
 
     Examples
     --------
@@ -233,7 +235,7 @@ def experiment(
 
 
 def _check(entry):
-    """Find the mistakes of an experiment's author at import, not after hours."""
+    """Raise on an author's mistakes at import, not after hours of computing."""
     if entry.id in _EXPERIMENTS:
         raise ValueError(f"there is an experiment {entry.id!r} already")
     if entry.sweep.get("seed") != "seeds":
@@ -287,7 +289,7 @@ def _import_all():
 
 
 def all_experiments() -> list[Experiment]:
-    """Every experiment, in the order of their ids.
+    """Return every experiment, in the order of their ids.
 
     Returns
     -------
@@ -304,7 +306,7 @@ def all_experiments() -> list[Experiment]:
 
 
 def get(id: str) -> Experiment:
-    """The experiment of that id.
+    """Return the experiment of that id.
 
     Parameters
     ----------
@@ -317,7 +319,7 @@ def get(id: str) -> Experiment:
     Raises
     ------
     ValueError
-        If there is none; the message lists those there are.
+        If there is none; the message lists all ids.
 
     Examples
     --------

@@ -29,7 +29,7 @@ from bnlib.experiments._units import compute_unit, progress
 
 
 class AlreadyRunning(RuntimeError):
-    """Another process is at the same run."""
+    """Raised if another process computes the same run."""
 
 
 def run(
@@ -43,29 +43,30 @@ def run(
 ) -> Record:
     """Run an experiment and return its record.
 
-    At paper scale with the registered parameters, or with `folder`, the record
-    is also written. A run at paper scale, or with `folder`, keeps each finished
-    unit in a cache folder (`$BNLIB_CACHE`, else `.experiments` in the source
-    tree); when it is stopped, the same call goes on where it was, unless code
-    that it computes with has changed. A live run of seconds stays in memory.
+    At paper scale with the registered parameters, or with `folder`, the record is also
+    written. A run at paper scale, or with `folder`, keeps each finished unit in a cache
+    folder (`$BNLIB_CACHE`, or `.experiments` in the source tree). If the run is
+    stopped, the same call continues it, unless code that it computes with has changed.
+    A live run takes seconds and stays in memory.
 
     On a CPU the same call gives the same results on the same machine.
 
     Parameters
     ----------
     id : str
-        `bnlib.experiments.all_experiments` lists them.
+        `bnlib.experiments.all_experiments` lists the ids.
     scale : {"live", "paper"}
-        Which parameters to start from: seconds, or minutes to hours.
+        The parameters to start from: a live run takes seconds, a run at paper scale
+        minutes to hours.
     device : str
-        "auto" (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:0",
+        "auto" (CUDA if there is one, otherwise the CPU), "cpu", "cuda", "cuda:0",
         "mps".
     folder : path, optional
-        Where to write the record.
+        The folder to write the record to.
     force : bool
-        Replace a record that is there.
+        Whether to replace a record that exists already.
     **parameters
-        Values to use in place of the scale's own.
+        Values to use in place of the scale's.
 
     Returns
     -------
@@ -76,9 +77,9 @@ def run(
     ValueError, TypeError
         If the id, the scale, the device, a parameter or its value is unknown.
     FileExistsError
-        If the record is there already; nothing is computed then.
+        If the record exists already; nothing is computed then.
     AlreadyRunning
-        If another process is at the same run.
+        If another process computes the same run.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def run(
 
 
 def prepare(id, scale, *, device="auto", folder=None, force=False, **parameters):
-    """Check all that `run` takes; return the run, not yet started."""
+    """Check all arguments of `run`; return the run, not yet started."""
     experiment = get(id)
     values = experiment.parameters(scale, parameters)
     chosen = choose_device(device)
@@ -139,7 +140,7 @@ class _Run:
         return record
 
     def _header(self, checksums, source):
-        """All that the results depend on."""
+        """Return everything that the results depend on."""
         return {
             "id": self.experiment.id,
             "scale": self.scale,
@@ -151,7 +152,7 @@ class _Run:
         }
 
     def _compute(self, datasets, finished, partial):
-        """Entries of all units in order, `finished` ones taken as they are."""
+        """Return the entries of all units in order; do not compute `finished` ones."""
         entries = {canonical(entry["unit"]): entry for entry in finished}
         units = self.experiment.units(self.parameters)
         try:
@@ -217,7 +218,7 @@ class _Run:
 
 
 def _only_process(path):
-    """A lock that the system frees when its holder ends, however it ends."""
+    """Hold a lock that the system frees when this process ends, however it ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         return filelock.FileLock(path.with_suffix(".lock")).acquire(timeout=0)

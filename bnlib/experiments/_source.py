@@ -11,17 +11,17 @@ from bnlib.experiments._files import canonical
 def source_hash(experiment):
     """Return a SHA-256 of the code that the results of an experiment depend on.
 
-    From its function the code is followed from name to name through bnlib: a
-    definition counts if it may be used, wherever it stands. A package that imports by
-    names made at run time counts as a whole, its C too. Comments, docstrings, layout,
-    annotations, imports, the modules that definitions stand in, and what errors say
-    do not count, nor do claims, figures and what loads data, of which a run keeps the
-    checksums.
+    The code is followed from the experiment's function, name by name, through bnlib: a
+    definition counts if it may be used, whatever its module. A package that imports by
+    names made at run time counts as a whole, with its C. Comments, docstrings, layout,
+    annotations, imports, the modules of definitions, and the messages of raise
+    statements do not count. Nor do claims, figures and the loading of data, because a
+    run keeps the checksums of its data.
 
     Parameters
     ----------
     experiment : Experiment
-        Its function counts wherever its file is.
+        Its function counts whatever its file.
 
     Returns
     -------

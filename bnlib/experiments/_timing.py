@@ -1,4 +1,4 @@
-"""Time functions of tensors, so that what disturbs a machine meets all of them."""
+"""Time functions of tensors so that disturbances of the machine affect all alike."""
 
 import os
 import tempfile
@@ -11,22 +11,22 @@ import torch
 
 
 def interleaved(functions, arguments, dy, rounds):
-    """Time functions in turn, there and back: forward, and forward with backward.
+    """Time functions in turn, in both orders: forward, and forward with backward.
 
     Parameters
     ----------
     functions : dict of callables
         Each takes `arguments` and returns a tensor of the shape of ``dy``.
     arguments : sequence of Tensors
-        Backward differentiates by those that require a gradient.
+        The backward pass differentiates by those that require a gradient.
     dy : Tensor
     rounds : int
-        A first round, which warms up, is not counted.
+        The number of rounds; a first round to warm up does not count.
 
     Returns
     -------
     dict of ndarray, shape (rounds, 2)
-        Seconds of one call. "copy" is there too: one tensor copied to another.
+        The seconds of one call, by name. "copy" is the time of copying a tensor.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def interleaved(functions, arguments, dy, rounds):
     calls = max(1, 2**18 // dy.numel())
     target = torch.empty_like(dy)
     times = {name: [] for name in ("copy", *functions)}
-    # Each function pays for what the one before left in the caches.
+    # Each function pays for the state in which the one before it left the caches.
     orders = [list(functions.items()), list(reversed(functions.items()))]
     for number in range(rounds + 1):
         start = mark()
@@ -59,7 +59,7 @@ def interleaved(functions, arguments, dy, rounds):
             for y in outputs:
                 torch.autograd.grad(y, leaves, dy)
             stop = mark()
-            # Before the next call asks for memory.
+            # Free the memory before the next call needs it.
             del outputs, y
             pair = seconds(start, middle), seconds(start, stop)
             times[name].append([each / calls for each in pair])
@@ -67,7 +67,7 @@ def interleaved(functions, arguments, dy, rounds):
 
 
 def _clock(device):
-    """Return two functions: one sets a mark, one tells the seconds between two."""
+    """Return two functions: one sets a mark, one returns the seconds between marks."""
     if device.type != "cuda":
         return time.perf_counter, lambda start, stop: stop - start
 
@@ -84,7 +84,7 @@ def _clock(device):
 
 
 def spread(times):
-    """The range of the middle half of the times, over their median.
+    """Return the range of the middle half of the times, divided by their median.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def spread(times):
 
 @contextmanager
 def empty_compiler_cache():
-    """Let torch.compile find nothing that an earlier run compiled."""
+    """Hide from torch.compile what earlier runs compiled."""
     with tempfile.TemporaryDirectory() as folder:
         found = {"TORCHINDUCTOR_CACHE_DIR": folder}
         with mock.patch.dict(os.environ, found):

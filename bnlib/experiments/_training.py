@@ -1,4 +1,4 @@
-"""What experiments that train small networks share."""
+"""The functions that experiments with small networks share."""
 
 from functools import partial
 
@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 def generators(context, count):
-    """Independent random streams of one unit of an experiment."""
+    """Return independent random generators for one unit of an experiment."""
     return [
         torch.Generator().manual_seed(int(s.generate_state(1, np.uint64)[0]))
         for s in context.seed_sequence.spawn(count)
@@ -16,16 +16,17 @@ def generators(context, count):
 
 
 def standardised(dataset, device, precision=float):
-    """Return x_train, y_train, x_test, y_test; each input with mean 0, deviation 1.
+    """Return x_train, y_train, x_test, y_test with standardised inputs.
 
-    The inputs of an example are flattened. `precision` is that of the arithmetic:
-    large images need float32 to fit into memory, where sums still are float64.
+    Each input has mean 0 and standard deviation 1; the inputs of an example are
+    flattened. `precision` is the dtype of the arithmetic: large images need float32 to
+    fit into memory, but their sums are float64 even then.
     """
     x_train, x_test = (x.reshape(len(x), -1) for x in (dataset.x_train, dataset.x_test))
     mean, std = (
         f(x_train, axis=0, dtype=float).astype(precision) for f in (np.mean, np.std)
     )
-    # Corner pixels that are always blank have no spread.
+    # Corner pixels that are always blank have standard deviation 0.
     std[std == 0] = 1
     inputs = [(x.astype(precision) - mean) / std for x in (x_train, x_test)]
     return split_on(device, inputs[0], dataset.y_train, inputs[1], dataset.y_test)
@@ -61,7 +62,7 @@ def descend(network, x, y, rate):
 
 
 def train(network, x, y, *, rate, batch_size, steps, order, at=(), look=None):
-    """Descend on minibatches until a loss is not finite; return whether all were.
+    """Descend on minibatches until a loss is not finite; return True if all were.
 
     Parameters
     ----------
@@ -70,12 +71,12 @@ def train(network, x, y, *, rate, batch_size, steps, order, at=(), look=None):
     rate : float
     batch_size, steps : int
     order : torch.Generator
-        Draws the order of the rows.
+        The generator of the rows' order.
     at : collection of int
         The steps at which `look` is called.
     look : callable
-        Takes the step, the minibatch's x and y, and `take`, which takes the step and
-        returns the loss. It returns whether to go on.
+        Takes the number of the step, the minibatch's x and y, and `take`, a function
+        that makes the step and returns the loss. It returns whether to continue.
     """
     for step, rows in enumerate(minibatches(len(x), batch_size, steps, order)):
         rows = rows.to(x.device)
@@ -88,12 +89,12 @@ def train(network, x, y, *, rate, batch_size, steps, order, at=(), look=None):
 
 
 def checkpoints(steps, count):
-    """About `count` steps from 0 to `steps`, closer together at the start."""
+    """Return about `count` steps from 0 to `steps`, closer together at the start."""
     at = np.geomspace(1, steps + 1, count) - 1
     return sorted({round(step) for step in at})
 
 
 def rounded(value):
-    """A number to four significant digits, or None where it is not finite."""
+    """Return a number to four significant digits, or None if it is not finite."""
     value = float(value)
     return float(f"{value:.4g}") if np.isfinite(value) else None

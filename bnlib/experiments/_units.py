@@ -1,4 +1,4 @@
-"""Compute one unit of an experiment: all that the runner adds to its results."""
+"""Compute one unit of an experiment, with everything that the runner adds."""
 
 import json
 
@@ -10,7 +10,7 @@ from bnlib.experiments._registry import Context
 
 
 def progress(units, name):
-    """Go through units of an experiment with a bar, where there is a terminal."""
+    """Go through units of an experiment, with a progress bar on a terminal."""
     with extra("data"):
         from tqdm import tqdm
 
@@ -24,9 +24,9 @@ def compute_unit(experiment, parameters, unit, device, datasets):
     ----------
     experiment : Experiment
     parameters : dict
-        Of the whole run.
+        The parameters of the whole run.
     unit : dict
-        The swept values of this one.
+        The swept values of this unit.
     device : torch.device
     datasets : dict
         The experiment's data sets by name.
@@ -34,7 +34,7 @@ def compute_unit(experiment, parameters, unit, device, datasets):
     Raises
     ------
     ValueError
-        If the experiment returns what JSON does not hold, or a swept name again.
+        If the experiment returns something that JSON cannot hold, or a swept name.
     """
     context = Context(device, _seed_sequence(experiment, unit), datasets)
     shared = set(parameters) - set(experiment.sweep.values())
@@ -49,14 +49,14 @@ def compute_unit(experiment, parameters, unit, device, datasets):
 
 
 def _seed_sequence(experiment, unit):
-    """A stream of the unit's own, shared along the paired arguments alone."""
+    """Return the unit's random stream, which only paired arguments do not change."""
     own = {k: v for k, v in unit.items() if k not in experiment.paired}
     entropy = int(fingerprint([experiment.id, own]), 16)
     return np.random.SeedSequence(entropy)
 
 
 def _plain(result, unit, id):
-    """The result as JSON gives it back, so that resuming changes nothing."""
+    """Return the result as JSON would give it back, so resuming changes nothing."""
     try:
         plain = json.loads(canonical(result))
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Train a network, and look at it along the way as Santurkar et al. do."""
+"""Train a network and measure it on the way, as Santurkar et al. do."""
 
 import copy
 
@@ -12,12 +12,12 @@ from bnlib.networks import accuracy
 from bnlib.shift import BatchNoise, distribution_distance, gradient_shift
 from bnlib.smoothness import probe_gradient
 
-#: Examples on which the units' distributions are compared.
+#: The number of examples on which the units' distributions are compared.
 PROBED = 500
 
 
 def loss_on(x, y, seed=0):
-    """The cross entropy of a network, with the same noise in every call."""
+    """Return the cross entropy as a loss that draws the same noise in every call."""
 
     def loss(network):
         for module in network.modules():
@@ -29,7 +29,7 @@ def loss_on(x, y, seed=0):
 
 
 def unit_inputs(network, x):
-    """What each ReLU takes, layer by layer, as arrays (values, units)."""
+    """Return the inputs of each ReLU layer, as arrays (values, units)."""
     seen = []
     copied = copy.deepcopy(network)
     for module in copied.modules():
@@ -45,7 +45,7 @@ def unit_inputs(network, x):
 
 
 def relative_distances(before, after):
-    """How far the units of each layer moved, in their own deviations; the mean."""
+    """Return how far each layer's units moved on average, in standard deviations."""
     moved = []
     for old, new in zip(before, after):
         spread = old.std(axis=0)
@@ -55,7 +55,7 @@ def relative_distances(before, after):
 
 
 def gradient_measures(network, loss, rate, steps):
-    """Shift of the gradients, and what the loss does along them, as plain numbers."""
+    """Return the gradients' shift and the loss along the gradient, as plain numbers."""
     shift = gradient_shift(network, loss, rate)
     probe = probe_gradient(network, loss, steps)
     measures = {
@@ -73,10 +73,10 @@ def gradient_measures(network, loss, rate, steps):
 def watch(network, data, *, rate, batch_size, steps, looks, order):
     """Train by plain SGD; return lists with an entry for each look.
 
-    A look comes before a step and is about that step's minibatch. `loss` is that of
-    the minibatch; `moved` compares the inputs of the ReLUs before and after the step;
-    along the gradient the steps are 1/2 to 4 of the rate. Looks after a loss that is
-    not finite hold None.
+    A look comes before a step and uses the minibatch of that step. `loss` is the loss
+    on it; `moved` compares the inputs of the ReLUs before and after the step; the steps
+    along the gradient are 1/2 to 4 times the rate. After a loss that is not finite,
+    looks hold None.
     """
     x_train, y_train, x_test, y_test = data
     at = checkpoints(steps - 1, looks)

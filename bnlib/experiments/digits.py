@@ -1,4 +1,4 @@
-"""How large a step a network takes with batch normalization and without it."""
+"""Which learning rates a network trains at, with batch normalization and without it."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ ARMS = ["batch_norm", "plain"]
 
 
 def _rates(lowest, highest, count):
-    """Learning rates at equal ratios, to two digits."""
+    """Return learning rates at equal ratios, to two digits."""
     return [float(f"{rate:.2g}") for rate in np.geomspace(lowest, highest, count)]
 
 
@@ -48,10 +48,10 @@ def digits_learning_rate(
 ):
     """Train one ReLU network with plain SGD; measure it after the last epoch.
 
-    Inputs are standardised pixel by pixel. Both arms start from the same He
-    weights and see the same minibatches; incomplete ones are left out. A run
-    whose loss leaves the finite numbers stops after that epoch, is flagged
-    `diverged`, and keeps the accuracy it then has, about that of a guess.
+    Inputs are standardised pixel by pixel. Both arms start from the same He weights and
+    see the same minibatches; incomplete ones are left out. A run whose loss is not
+    finite stops after that epoch, is flagged `diverged`, and keeps its accuracy at that
+    point, about that of a guess.
     """
     weights, order = generators(context, 2)
     x_train, y_train, x_test, y_test = standardised(

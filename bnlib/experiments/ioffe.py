@@ -61,11 +61,11 @@ FIRST = 1000
 def ioffe_mnist(
     context, arm, learning_rate, scale, width, hidden_layers, batch_size, steps, looks
 ):
-    """Test accuracy over training, and percentiles of the input to one unit.
+    """Measure test accuracy over training, and percentiles of one unit's input.
 
-    Pixels are 1 above half intensity, else 0. `scale` is the deviation of the
-    initial weights. The unit is the first of the last hidden layer; its input is
-    what its sigmoid takes, on the first 1,000 test images, in eval mode.
+    Pixels are 1 above half intensity and 0 otherwise. `scale` is the standard deviation
+    of the initial weights. The unit is the first of the last hidden layer; its input is
+    the input of its sigmoid, on the first 1,000 test images, in eval mode.
     """
     weights, order = generators(context, 2)
     mnist = context.datasets["mnist"]
@@ -105,7 +105,7 @@ def ioffe_mnist(
     options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
     options |= {"order": order, "at": at, "look": look_and_step}
     finite = train(network, x_train, y_train, **options)
-    # The last look comes after all steps; a run that has ended looks the same at each.
+    # The last look comes after all steps; after a run ends, all looks are the same.
     for _ in range(len(at) - len(found["accuracy"])):
         look()
     return found | {"final_accuracy": found["accuracy"][-1], "diverged": not finite}
@@ -151,8 +151,8 @@ def ioffe_starts(
 ):
     """Train a ReLU network from He's weights times `factor`; measure it at the end.
 
-    A run whose loss leaves the finite numbers stops, is flagged `diverged`, and
-    keeps the accuracy it then has, about that of a guess.
+    A run whose loss is not finite stops, is flagged `diverged`, and keeps its accuracy
+    at that point, about that of a guess.
     """
     weights, order = generators(context, 2)
     data = standardised(context.datasets["digits"], context.device)
@@ -219,10 +219,10 @@ def ioffe_dropout(
     batch_size,
     steps,
 ):
-    """Train on a few random digits, and compare training with test.
+    """Train on a few random digits, and compare training accuracy with test accuracy.
 
-    The test set is all the others, so that it is large. Dropout draws from torch's
-    own generator, which the unit seeds and puts back.
+    The test set is all other digits, so it is large. Dropout draws from torch's global
+    generator, which the unit seeds and then restores.
     """
     weights, order, choice, noise = generators(context, 4)
     x_train, y_train, x_test, y_test = standardised(

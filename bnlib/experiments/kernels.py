@@ -1,7 +1,6 @@
 """How fast, and how exact, each backend of batch normalization is on this machine.
 
-Other experiments give the same numbers again; the times of these differ from run to
-run.
+The times differ from run to run; the numbers of other experiments do not.
 """
 
 import numpy as np
@@ -34,16 +33,17 @@ SMALL = ["32x64", "256x128", "16x32x8x8", "16x32x8x8 channels_last"]
 
 
 def shape_of(case, megabytes=0.0, itemsize=4):
-    """The shape that a case names.
+    """Return the shape that a case names.
 
     Parameters
     ----------
     case : str
         Lengths joined by "x"; " channels_last" may follow.
     megabytes : float
-        Take as many examples as make up that many million bytes; 0: those named.
+        Choose the number of examples to make this many million bytes; with 0, use the
+        number that the case names.
     itemsize : int
-        Bytes of a value.
+        The bytes of a value.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def shape_of(case, megabytes=0.0, itemsize=4):
 
 
 def _random(context):
-    """A stream on the device, for what is too large to be drawn elsewhere."""
+    """Return a generator on the device, for arrays too large to move there."""
     (seed,) = context.seed_sequence.generate_state(1, np.uint64)
     return torch.Generator(context.device).manual_seed(int(seed))
 
@@ -141,9 +141,9 @@ def _laid_out(tensor, case):
 def kernel_speed(context, case, dtype, activation, backends, rounds, megabytes):
     """Check each backend against float64, then time all of them in turn.
 
-    Lists have a value for each backend, None for one that refuses the input. A
-    speed-up is the median over the rounds of torch's time over the backend's. On a
-    quiet machine the spreads, those of a copy and of torch's times, are below 0.2.
+    Lists have one value per backend, None for a backend that refuses the input. A
+    speed-up is the median over the rounds of torch's time divided by the backend's. On
+    a quiet machine the spreads of the times of a copy and of torch are below 0.2.
     """
     check_backends(backends)
     relu, kind, stream = activation == "relu", getattr(torch, dtype), _random(context)
@@ -152,7 +152,7 @@ def kernel_speed(context, case, dtype, activation, backends, rounds, megabytes):
     x, dy = (_laid_out(torch.randn(shape, **draw).to(kind), case) for _ in range(2))
     arguments = x, *(torch.randn(shape[1], **draw) for _ in range(2))
     if relu:
-        # Rounding decides on which side of 0 these are, and with them on gradients.
+        # Rounding decides the sign of these outputs, and so the gradients through ReLU.
         y = definition(*arguments)
         dy = torch.where(y.abs() < 1e-5 * y.abs().max(), 0, dy)
     exact = reference(x, dy, *arguments[1:], relu=relu)[:2]
@@ -171,7 +171,7 @@ def kernel_speed(context, case, dtype, activation, backends, rounds, megabytes):
 
 
 def _errors(backends, found, exact, measure):
-    """Errors of y, and of dx, of each backend; None for one that was left out."""
+    """Return the errors of y and of dx of each backend; None for one left out."""
     return [
         [measure(found[n][i], exact[i]) if n in found else None for n in backends]
         for i in range(2)
@@ -179,7 +179,7 @@ def _errors(backends, found, exact, measure):
 
 
 def _timed(backends, times):
-    """Medians in milliseconds and speed-ups over torch, in the order of backends."""
+    """Return medians in milliseconds and speed-ups over torch, one per backend."""
     copy = times["copy"][:, 0]
     row = {"copy_ms": _digits(1e3 * np.median(copy))}
     row["copy_spread"] = round(spread(copy), 3)
@@ -208,7 +208,8 @@ def _outlier(x):
     return x
 
 
-#: What costs digits: values a channel, and what becomes of standard normal values.
+#: Inputs that cost digits: the number of values per channel, and a map from standard
+#: normal values to the input.
 HARD = {
     "mean 1e4": (2**14, lambda x: x + 1e4),
     "mean 1e6": (2**14, lambda x: x + 1e6),
@@ -242,10 +243,10 @@ LAYOUTS = ["rows", "planes", "channels_last"]
     },
 )
 def kernel_errors(context, input, layout, backends):
-    """The largest errors of y and dx over the largest value of each.
+    """Measure the largest errors of y and dx, divided by the largest value of each.
 
-    Lists have a value for each backend, None for one that refuses the input. In half
-    precision there are `units` too: errors in units of the last place.
+    Lists have one value per backend, None for a backend that refuses the input. In half
+    precision there are also `units`: errors in units of the last place.
     """
     check_backends(backends)
     values, recipe = HARD[input]

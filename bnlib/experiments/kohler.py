@@ -1,4 +1,4 @@
-"""Length and direction apart: least squares, and halfspaces beside other methods."""
+"""Length and direction apart: least squares, and halfspaces with other methods."""
 
 import time
 from functools import partial
@@ -10,7 +10,7 @@ from bnlib.decoupling import LeastSquares
 from bnlib.experiments._registry import experiment
 from bnlib.halfspaces import FiniteHalfspace, GaussianHalfspace, halfspace_rows
 
-# Where the bound is smaller than this, rounding is what is left of a gap.
+# If the bound is smaller than this, a gap consists of rounding errors.
 _ROUNDING = 1e-12
 
 
@@ -20,9 +20,9 @@ def kept_steps(steps, points):
     Parameters
     ----------
     steps : int
-        The last of them.
+        The last step.
     points : int
-        How many at most; small steps that would come twice come once.
+        The largest number of steps; small steps that would come twice come once.
 
     Returns
     -------
@@ -44,17 +44,17 @@ def kept_steps(steps, points):
 
 
 def _significant(number, digits=3):
-    """Return the number to so many digits; None if it is not finite."""
+    """Return the number to ``digits`` significant digits; None if it is not finite."""
     return float(f"{number:.{digits}g}") if np.isfinite(number) else None
 
 
 def _curve(values, kept):
-    """Return a trace's values at the steps kept; the last once the run has ended."""
+    """Return a trace's values at the kept steps; after its end, the last value."""
     return [_significant(values[step]) for step in np.minimum(kept, len(values) - 1)]
 
 
 def _root(rng, dimension, condition):
-    """Draw a root of S: eigenvectors at random, eigenvalues at equal ratios up to 1."""
+    """Draw a root of S: random eigenvectors, eigenvalues at equal ratios up to 1."""
     _checks.check_integer("dimension", dimension, 2)
     if not condition > 1:
         raise ValueError(f"condition is {condition}: give a number above 1")
@@ -66,10 +66,10 @@ def _root(rng, dimension, condition):
 
 
 def _shares(problem, trace):
-    """Return what is left of the first gap of the loss, without its rounding.
+    """Return each gap of the loss as a share of the first gap, without cancellation.
 
-    ``f(w) - least`` is the squared length of w less the minimiser, which does not
-    cancel as the difference of two values would.
+    ``f(w) - least`` is the squared length of w minus the minimiser, which keeps the
+    digits that the difference of two values would lose.
     """
     lengths = np.sqrt(np.einsum("ti,ij,tj->t", trace.w, problem.S, trace.w))
     offsets = trace.w * (trace.g / lengths)[:, None] - problem.best
@@ -122,10 +122,10 @@ def _both_descents(problem, rng, steps, points):
 def least_squares(context, condition, dimension, steps, points):
     """Descend on one random problem from one random start.
 
-    The target is linear, since noise would add a constant alone. BN takes the best
-    length and the step of the linear rate, GD the step 1/(2L). The gap is that of the
-    loss, as a share of that at the method's own first iterate; `over_bound` is the
-    largest quotient of it and (1 - mu/L)^(2t) after a step.
+    The target is linear, because noise would only add a constant. BN takes the best
+    length and the step of the linear rate, GD the step 1/(2L). The gap of the loss is
+    given as a share of the gap at the method's first iterate; `over_bound` is the
+    largest quotient of this share and (1 - mu/L)^(2t) after a step.
     """
     rng = np.random.default_rng(context.seed_sequence)
     X = np.sqrt(dimension) * _root(rng, dimension, condition).T
@@ -147,7 +147,7 @@ def least_squares(context, condition, dimension, steps, points):
 def power_plant(context, steps, points):
     """Descend on all 9568 rows, standardised, from one random start.
 
-    As `least_squares`, with the condition number of the data.
+    This is `least_squares` with the condition number of the data.
     """
     data = context.datasets["power_plant"]
     x, y = np.vstack([data.x_train, data.x_test]), np.r_[data.y_train, data.y_test]
@@ -172,7 +172,7 @@ def _bn_large_g(problem, start, *, lr, steps):
     return optim.bn_gradient_descent(problem, start, lr=lr, lr_g=10 * lr, steps=steps)
 
 
-# These are told a step, those find theirs.
+# The methods of the first group are given a step; the others find their steps.
 _TUNED = {
     "gd": optim.gradient_descent,
     "agd": optim.accelerated_gradient,
@@ -188,12 +188,12 @@ _OWN = {
 
 
 def _compare(problem, start, steps, trial_steps, factors, reference_steps, points):
-    """Run every method from one start; return their curves, a list a method.
+    """Run every method from one start; return their curves, one list per method.
 
-    A method that is told its step tries each factor times 1/(Lipschitz constant)
-    and goes on with the one of the lowest loss at the end of the trial. The floor
-    is the lowest loss that any method met, L-BFGS with many steps among them.
-    `lengths` are those of the last iterates, in the norm of S.
+    A method that is given its step tries each factor times 1/(Lipschitz constant), and
+    continues with the factor of the lowest loss at the end of the trial. The floor is
+    the lowest loss of all methods, including L-BFGS with many steps. `lengths` are
+    those of the last iterates, in the norm of S.
     """
     kept = kept_steps(steps, points)
     begun = time.perf_counter(), time.process_time()
@@ -221,13 +221,13 @@ def _compare(problem, start, steps, trial_steps, factors, reference_steps, point
         "lengths": [_significant(abs(float(trace.g[-1]))) for trace in traces],
         "chosen": chosen,
         "trials": trials,
-        # Below 1, other work on the machine has lengthened the seconds.
+        # If it is below 1, other work on the machine has lengthened the seconds.
         "cpu_share": _significant(cpu / wall),
     }
 
 
 def _try(method, problem, start, steps, factors):
-    """Return the factor of the lowest last loss, and those losses; None: diverged."""
+    """Return the factor of the lowest last loss, and the losses; None if diverged."""
     ends = []
     for factor in factors:
         trace = method(problem, start, lr=_step(problem, factor), steps=steps)
@@ -241,7 +241,7 @@ def _step(problem, factor):
 
 
 def _start(problem, rng):
-    """Draw a direction; its length is 1 in the norm of S, and it goes downhill."""
+    """Draw a direction of length 1 in the norm of S, pointing downhill."""
     w = rng.standard_normal(problem.dim)
     return -np.sign(problem.u @ w) / problem.norm(w) * w
 
@@ -304,8 +304,8 @@ def halfspaces_gaussian(
 ):
     """Compare the methods on one Gaussian z, exactly or over a sample of it.
 
-    u is S^(1/2) times a random vector, and u.S^-1 u = lambda_1: then the best
-    halfspace errs on the share Phi(-sqrt(lambda_1 / (1 - lambda_1))) of the data.
+    u is S^(1/2) times a random vector with u.S^-1 u = lambda_1: the best halfspace then
+    errs on the share Phi(-sqrt(lambda_1 / (1 - lambda_1))) of the data.
     """
     if not 0 < lambda_1 < 1:
         raise ValueError(f"lambda_1 is {lambda_1}: give a number between 0 and 1")
@@ -326,7 +326,7 @@ def halfspaces_gaussian(
 
 
 def _draw(rng, rows, mean):
-    """Draw from N(mean, I - mean mean^T), the second moment being I."""
+    """Draw from N(mean, I - mean mean^T), whose second moment is I."""
     x = rng.standard_normal((rows, len(mean)))
     square = mean @ mean
     shrink = (1 - np.sqrt(1 - square)) / square
@@ -365,8 +365,8 @@ def _draw(rng, rows, mean):
 def halfspaces_a9a(context, loss, steps, trial_steps, factors, reference_steps, points):
     """Compare the methods on a9a's training rows, sparse, from one random start.
 
-    `seconds` are wall time of the steps alone, on one thread for sparse products;
-    without the trials of the step, and without what only the trace needs.
+    `seconds` is the wall time of the steps alone, with one thread for sparse products;
+    the trials of the step, and computing what only the trace needs, do not count.
     """
     data = context.datasets["a9a"]
     labels = data.y_train.astype(float)

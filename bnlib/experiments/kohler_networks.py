@@ -21,12 +21,12 @@ from bnlib.smoothness import NoDirection, estimate_block_norms, linear_layers
 CLASSES = 10
 #: The coordinates in which the dependency is measured, see `bnlib.smoothness`.
 COORDINATES = ("weights", "bn_directions")
-#: A run ends, as diverged, at a loss of more than so many times the least before.
+#: A run ends, as diverged, if its loss exceeds its lowest loss by this factor.
 DIVERGED = 1e6
 
 
 def _network(arm, inputs, width, hidden_layers, generator):
-    """Build the network: tanh, Gaussian weights of deviation 1 / sqrt(inputs)."""
+    """Build the tanh network, with weights of standard deviation 1 / sqrt(inputs)."""
     widths = [inputs, *[width] * hidden_layers, CLASSES]
     norm = nn.BatchNorm1d if arm == "batch_norm" else None
     return feed_forward(
@@ -39,13 +39,13 @@ def _network(arm, inputs, width, hidden_layers, generator):
 
 
 def _rates(network, rate):
-    """Return the step of each parameter: tenfold for the lengths g of BN."""
+    """Return the learning rate of each parameter: ten times the rate for BN's g."""
     lengths = {id(m.weight) for m in network if isinstance(m, nn.BatchNorm1d)}
     return [10 * rate if id(p) in lengths else rate for p in network.parameters()]
 
 
 def _descent(network, loss, rate, steps):
-    """Yield step, loss and gradients, then take the step; end where it diverges."""
+    """Yield step, loss and gradients, then take the step; end if it diverges."""
     parameters, rates = list(network.parameters()), _rates(network, rate)
     most = math.inf
     for step in range(steps + 1):
@@ -60,7 +60,7 @@ def _descent(network, loss, rate, steps):
 
 
 def _dependencies(network, loss, central, **options):
-    """Return norms of the blocks with each later layer, and their errors."""
+    """Return the norms of the blocks with each later layer, and their errors."""
     found = {}
     for kind in COORDINATES:
         try:
@@ -75,7 +75,7 @@ def _dependencies(network, loss, central, **options):
 
 
 def _nothing(later):
-    """Return what stands for a look that has shown nothing."""
+    """Return the entries of a look that measured nothing."""
     lists = [f"{kind}{ending}" for kind in COORDINATES for ending in ("", "_errors")]
     numbers = dict.fromkeys(("loss", "gradient", "central_gradient"))
     return numbers | {name: [None] * later for name in lists}
@@ -203,7 +203,7 @@ def _watched(context, arm, rate, width, hidden_layers, steps, looks, samples):
         "looks": 3,
         "samples": 2,
     },
-    # The rate: the lowest mean loss of both networks in the search above.
+    # The rate has the lowest mean loss over both networks in the search above.
     paper={
         "arms": ["plain", "batch_norm"],
         "learning_rates": [0.3],
@@ -220,12 +220,12 @@ def kohler_dependency(
 ):
     """Train by full-batch gradient descent with BN or without, from equal weights.
 
-    All parameters of the tanh network have the same step, but the lengths g of BN
-    ten times that. Measured at each look: the loss, the length of its gradient by
-    all parameters and by the weights of the central linear layer (number
-    hidden_layers // 2, from 0), and in both `COORDINATES` the norms of the second
-    derivatives of the loss by the central layer and each later one, estimated, with
-    their standard errors.
+    All parameters of the tanh network have the same learning rate, except for the
+    lengths g of BN, which have ten times that rate. Each look measures the loss, the
+    length of its gradient by all parameters and by the weights of the central linear
+    layer (number hidden_layers // 2, from 0), and, in both `COORDINATES`, estimates
+    with standard errors of the norms of the loss's second derivatives by the central
+    layer and each later one.
     """
     sizes = {"width": width, "hidden_layers": hidden_layers, "steps": steps}
     sizes |= {"looks": looks, "samples": samples}

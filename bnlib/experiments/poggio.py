@@ -1,4 +1,4 @@
-"""Approximation by training: trees of networks beside dense ones; digits."""
+"""Approximation by training: trees of networks against dense networks; digits."""
 
 import math
 
@@ -38,7 +38,7 @@ def draw_levels(inputs, frequency, generator):
 
 
 def level_values(levels, x):
-    """Return what every level puts out, lowest first: shapes (m, nodes)."""
+    """Return the outputs of every level, lowest first: shapes (m, nodes)."""
     found = []
     for w, phases in levels:
         x = torch.cos((x.reshape(len(x), -1, 2) * w).sum(dim=2) + phases)
@@ -47,17 +47,17 @@ def level_values(levels, x):
 
 
 def _sphere(points, inputs, generator):
-    """Draw points of length sqrt(inputs): their law is the same in rotated axes."""
+    """Draw points of length sqrt(inputs), whose distribution no rotation changes."""
     x = torch.randn(points, inputs, generator=generator, dtype=torch.float64)
     return x * (inputs**0.5 / x.norm(dim=1, keepdim=True))
 
 
 class _Dense(nn.Module):
-    """Two hidden layers of tanh units, each connected to all of the layer below."""
+    """Two hidden layers of tanh units, each unit connected to all units below."""
 
     def __init__(self, inputs, parameters, generator):
         super().__init__()
-        # width^2 + (inputs + 3) width + 1 parameters, at most as many as given.
+        # width^2 + (inputs + 3) width + 1 parameters, at most ``parameters``.
         linear = inputs + 3
         width = int((math.sqrt(linear**2 + 4 * (parameters - 1)) - linear) / 2)
         widths, scale = (inputs, width, width, 1), lambda n: 1.5 / n**0.5
@@ -80,15 +80,15 @@ def _network(kind, inputs, parameters, generator):
 
 
 def fit_pieces(tree, x, values, steps, generator):
-    """Fit each node on its own, to the true outputs of the nodes below it.
+    """Fit each node separately, on the true outputs of the nodes below it.
 
     Parameters
     ----------
     tree : bnlib.approximation.TreeNetwork
-        Of arity 2; changed in place.
+        A tree of arity 2, changed in place.
     x : Tensor of shape (m, inputs)
     values : list of Tensors
-        The target's nodes, as from `level_values`.
+        The outputs of the target's nodes, from `level_values`.
     steps : int
     generator : torch.Generator
     """
@@ -110,7 +110,7 @@ def fit_pieces(tree, x, values, steps, generator):
     id="poggio-approximation",
     title="Error against parameters: trees of networks, dense and shallow networks",
     chapter="12-approximation",
-    source="poggio2020",
+    source="poggio2019",
     sweep={
         "arm": "arms",
         "inputs": "inputs",
@@ -142,13 +142,13 @@ def fit_pieces(tree, x, values, steps, generator):
     },
 )
 def poggio_approximation(context, arm, inputs, parameters, frequency, points, steps):
-    """Fit one network to a composed function, or to it in rotated axes.
+    """Fit one network to a composed function, or to the function in rotated axes.
 
     The function is a binary tree of cosines. `pieces` and `tree` are the same network,
-    with the function's own tree: pieces are fitted one by one to the true values inside
-    the function, a tree end to end from random weights. Rotated axes hide the tree and
-    leave everything else as it is. The error is the root mean square on new points, as
-    a share of the function's deviation.
+    with the tree of the function: `pieces` fits its nodes one by one to the true values
+    inside the function, `tree` fits it end to end from random weights. Rotated axes
+    hide the tree and change nothing else. The error is the root mean square on new
+    points, as a share of the function's standard deviation.
     """
     _checks.check_positive("frequency", frequency)
     _checks.check_integer("points", points, 1)
@@ -180,14 +180,14 @@ def poggio_approximation(context, arm, inputs, parameters, frequency, points, st
 
 # Digits: pixels joined two by two in each direction, three times.
 
-#: Outputs a node of the two lower levels, and hidden units of the dense network, that
-#: give the three networks between 970 and 1,000 parameters.
+#: Outputs per node of the two lower levels, and hidden units of the dense network: with
+#: these, each of the three networks has between 970 and 1,000 parameters.
 SIZES = {"local": (4, 6), "shared": (8, 13), "dense": (13,)}
 PERMUTED = "_permuted"
 
 
 def _blocks(x, side):
-    """Gather each two by two block of a (m, side^2, c) image: (side^2 / 4, m, 4c)."""
+    """Gather the two by two blocks of (m, side^2, c) images: (side^2 / 4, m, 4c)."""
     half = side // 2
     x = x.reshape(len(x), half, 2, half, 2, -1).permute(1, 3, 0, 2, 4, 5)
     return x.reshape(half**2, x.shape[2], -1)
@@ -199,9 +199,10 @@ class QuadTree(nn.Module):
     Parameters
     ----------
     low, middle : int
-        Outputs of each node of the two lower levels.
+        The outputs of each node of the two lower levels.
     shared : bool
-        The same weights for all nodes of a level: two convolutions of stride two.
+        If True, all nodes of a level have the same weights: two convolutions of stride
+        two.
     generator : torch.Generator
     """
 
@@ -238,7 +239,7 @@ def _classifier(kind, generator):
     id="poggio-digits",
     title="Digits: local, shared and dense networks, with pixels in order and permuted",
     chapter="12-approximation",
-    source="poggio2020",
+    source="poggio2019",
     sweep={"arm": "arms", "seed": "seeds"},
     paired=("arm",),
     data=("digits",),
@@ -261,8 +262,8 @@ def _classifier(kind, generator):
 def poggio_digits(context, arm, examples, learning_rate, steps):
     """Train one network by Adam on the first examples, all of them at each step.
 
-    A permutation of the pixels, the same for all images, hides which are neighbours. A
-    dense network cannot tell.
+    One permutation of the pixels, the same for all images, hides which pixels are
+    neighbours. For a dense network it makes no difference.
     """
     digits = context.datasets["digits"]
     if not 1 <= examples <= len(digits.x_train):
@@ -292,7 +293,7 @@ def poggio_digits(context, arm, examples, learning_rate, steps):
 
 
 def _pixels(digits):
-    """Shift and scale all pixels alike, so that nodes may share their weights."""
+    """Shift and scale all pixels alike, so nodes may share their weights."""
     mean, std = digits.x_train.mean(), digits.x_train.std()
     inputs = [(x - mean) / std for x in (digits.x_train, digits.x_test)]
     return inputs[0], digits.y_train, inputs[1], digits.y_test

@@ -10,7 +10,7 @@ from bnlib.networks import accuracy
 from bnlib.recalibration import recalibrate
 
 GROUPS = 4
-#: The layers compared: each makes one for images of so many channels.
+#: The layers to compare: functions from the number of channels to a layer.
 LAYERS = {
     "none": lambda channels: nn.Identity(),
     "batch": nn.BatchNorm2d,
@@ -21,7 +21,7 @@ LAYERS = {
 
 
 def _network(arm, channels, generator):
-    """Two convolutions, each with the layer and a ReLU behind it, and a linear map."""
+    """Return two convolutions, each with the layer and a ReLU, and a linear map."""
     layers = []
     for inputs, outputs in ((1, channels), (channels, 2 * channels)):
         convolution = nn.utils.skip_init(
@@ -72,11 +72,10 @@ def _network(arm, channels, generator):
 def digits_norms(context, arm, batch_size, learning_rate, channels, epochs):
     """Train one network with plain SGD; measure it after the last epoch.
 
-    All arms start from the same weights and see the same minibatches; each sees an
-    image at most once an epoch, for a last incomplete batch is left out, and a run of
-    small batches takes more steps. With batch norm,
-    evaluation is measured twice: with the running averages, and with statistics made
-    exact by recalibration. A run whose loss leaves the finite numbers ends there.
+    All arms start from the same weights and see the same minibatches. An epoch shows
+    each image at most once, since an incomplete last batch is left out; runs of small
+    batches take more steps. Batch norm is evaluated twice: with running averages, and
+    with exact statistics by recalibration. A run ends when its loss is not finite.
     """
     weights, order = generators(context, 2)
     dataset = context.datasets["digits"]

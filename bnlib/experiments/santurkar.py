@@ -29,7 +29,7 @@ NORMS = {
 
 
 def linear_network(depth, width, batch_norm, generator):
-    """Square Gaussian layers, with BN (no scale, no shift) between them or not."""
+    """Build square Gaussian layers, with or without BN (no scale, no shift) between."""
     layers = []
     for _ in range(depth):
         if layers and batch_norm:
@@ -70,11 +70,12 @@ def linear_network(depth, width, batch_norm, generator):
     },
 )
 def santurkar_dln(context, arm, learning_rate, depth, width, examples, steps, looks):
-    """Full-batch gradient descent on the squared error, averaged over the examples.
+    """Train by full-batch gradient descent on the mean squared error.
 
-    Inputs and the target matrix A are Gaussian, A with deviation 1 / sqrt(width).
-    Along the gradient the steps are 1/100 to 30 of the learning rate. A run ends, as
-    diverged, at a loss of over a million times the first; looks after it hold None.
+    Inputs and the target matrix A are Gaussian, A with standard deviation
+    1 / sqrt(width). The steps along the gradient are 1/100 to 30 times the learning
+    rate. A run ends, as diverged, if its loss is over a million times the first loss;
+    later looks hold None.
     """
     weights, data = generators(context, 2)
     kind = {"generator": data, "dtype": torch.float64}
@@ -172,7 +173,7 @@ def santurkar_digits(
 ):
     """Train a ReLU network: plain, with BN, with noise after it, or with another norm.
 
-    The noise is `bnlib.shift.BatchNoise`; the norm of l2 is BN itself.
+    The noise is `bnlib.shift.BatchNoise`; the l2 norm is BN.
     """
     weights, order, noise = generators(context, 3)
     data = standardised(context.datasets["digits"], context.device)

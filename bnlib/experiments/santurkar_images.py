@@ -12,9 +12,9 @@ CLASSES = 10
 
 
 def convolutional(channels, batch_norm, generator):
-    """Pairs of 3 x 3 convolutions with BN or without, each pair halving the image.
+    """Build pairs of 3 x 3 convolutions, with or without BN; a pair halves the image.
 
-    Weights are Glorot's, as in the paper's VGG, and biases 0.
+    The weights are Glorot's, as in the paper's VGG, and the biases are 0.
     """
     layers, inputs = [], 3
     for outputs in channels:
@@ -34,9 +34,9 @@ def convolutional(channels, batch_norm, generator):
 
 
 def _images(context):
-    """The subset with channels first, each with mean 0 and deviation 1."""
+    """Return the subset, channels first, each with mean 0 and standard deviation 1."""
     images = context.datasets["cifar10_subset"]
-    # From float64 sums; the images themselves need no more than float32.
+    # Sums are float64; for the images float32 is enough.
     mean, std = (
         f(images.x_train, axis=(0, 1, 2)).astype(np.float32) for f in (np.mean, np.std)
     )
@@ -78,9 +78,9 @@ def _images(context):
 def santurkar_noise_conv(
     context, arm, learning_rate, channels, batch_size, steps, looks
 ):
-    """As `santurkar-noise`, with a small VGG: pairs of convolutions between poolings.
+    """Run `santurkar-noise` with a small VGG: pairs of convolutions between poolings.
 
-    Noise draws once an example and channel, for all positions.
+    The noise is drawn once per example and channel, for all positions.
     """
     weights, order, noise = generators(context, 3)
     network = convolutional(channels, arm != "plain", weights)

@@ -1,4 +1,4 @@
-"""Gradient explosion: by batch size, with skips, after a step, and in training."""
+"""Gradient explosion by batch size, with skips, after a step, and in training."""
 
 from itertools import pairwise
 
@@ -61,10 +61,10 @@ def yang_growth(context, activation, batch_size, width, depth):
     },
 )
 def yang_residual(context, batch_size, width, doublings):
-    """Growth over the lowest 1, 2, 4, ... layers of h + W relu(batch norm(h)).
+    """Measure growth over the lowest 1, 2, 4, ... layers of h + W relu(batch norm(h)).
 
-    The input has variance 1; the gradient that comes in at the top is random, with
-    mean 0 over the batch.
+    The input has variance 1; the gradient at the top is random, with mean 0 over the
+    batch.
     """
     (generator,) = generators(context, 1)
 
@@ -110,9 +110,9 @@ def yang_residual(context, batch_size, width, doublings):
     },
 )
 def yang_first_steps(context, width, depth, batch_size, learning_rate, steps):
-    """Norms of the hidden layers' weights and their gradients, step by step.
+    """Measure norms of the hidden layers' weights and their gradients, step by step.
 
-    Each gradient is that of a minibatch of its own, before the step it then takes.
+    Each step has a new minibatch; its gradient is measured before the step.
     """
     weights, order = generators(context, 2)
     x, y, _, _ = standardised(context.datasets["digits"], context.device)
@@ -138,10 +138,9 @@ def _norm(tensor):
 def _scores(arm, weights, x):
     """Class scores, shape (batch, networks, classes), of networks side by side.
 
-    ``weights`` has an entry a layer, of shape (networks, inputs, outputs). Between
-    the linear maps are: batch norm and ReLU, for the arm "relu"; the same with
-    10 tanh(x / 10), for "near_linear"; for "residual" W relu(batch norm(h)) is
-    added to h.
+    ``weights`` has one entry per layer, of shape (networks, inputs, outputs). Between
+    the linear maps the arm "relu" has batch norm and ReLU, and "near_linear" batch norm
+    and 10 tanh(x / 10); "residual" adds W relu(batch norm(h)) to h.
     """
     first, *hidden, last = weights
     h = torch.einsum("bi,nij->bnj", x, first)
@@ -187,10 +186,10 @@ def _scores(arm, weights, x):
     },
 )
 def yang_trainability(context, arm, depth, batch_size, learning_rates, width, steps):
-    """Train a stack with plain SGD, at each learning rate from the same weights.
+    """Train a stack with plain SGD at each learning rate, from the same weights.
 
-    Accuracy is that on test batches of the same size, normalised by their own
-    statistics: running ones would be poor after a few steps of small batches.
+    The accuracy is on test batches of the same size, normalised with their batch
+    statistics: running statistics would be poor after a few steps of small batches.
     """
     generator, order = generators(context, 2)
     x_train, y_train, x_test, y_test = standardised(
@@ -209,7 +208,7 @@ def yang_trainability(context, arm, depth, batch_size, learning_rates, width, st
     for _ in range(steps):
         rows = torch.randperm(len(x_train), generator=order)[:batch_size]
         rows = rows.to(x_train.device)
-        # A sum over the networks: each has its own gradient, whatever the others do.
+        # In a sum over the networks, no network's gradient depends on the others.
         scores = _scores(arm, weights, x_train[rows]).flatten(0, 1)
         labels = y_train[rows].repeat_interleave(len(learning_rates))
         loss = functional.cross_entropy(scores, labels, reduction="sum") / batch_size

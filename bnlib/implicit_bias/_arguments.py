@@ -1,4 +1,4 @@
-"""What the functions on implicit bias check of their input."""
+"""The checks of the arguments of the functions on implicit bias."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ METHODS = ("gd", "wn")
 
 
 def examples(X, y):
-    """Return X (n, d) and labels y (n,) of both signs."""
+    """Return X (n, d) and y (n,) as arrays; raise unless y has labels of both signs."""
     X, y = _checks.finite_array("X", X, 2), _checks.finite_array("y", y, 1)
     if len(X) != len(y):
         raise ValueError(f"X has {len(X)} rows and y {len(y)} labels: give one a row")
@@ -23,7 +23,7 @@ def examples(X, y):
 
 
 def weights_of(rows, w, name="w", ndim=None):
-    """Return weights that fit the rows on the last axis."""
+    """Return the weights as an array; raise unless the last axis fits the rows."""
     w = _checks.finite_array(name, w, ndim)
     if w.ndim == 0 or w.shape[-1] != rows.shape[1]:
         raise ValueError(
@@ -34,7 +34,7 @@ def weights_of(rows, w, name="w", ndim=None):
 
 
 def increasing(name, values):
-    """Return a one-axis array that increases strictly."""
+    """Return the values as a one-axis array; raise unless it increases strictly."""
     values = _checks.finite_array(name, values, 1)
     if (np.diff(values) <= 0).any():
         raise ValueError(f"{name} does not increase: sort it, each value once")

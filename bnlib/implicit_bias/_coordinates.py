@@ -1,6 +1,7 @@
-"""The two sets of coordinates whose gradient flows are followed.
+"""The two coordinate systems in which gradient flows are followed.
 
-Both hold the layers W_1, ..., W_K in one vector, the state. A linear model has one.
+Both hold the layers W_1, ..., W_K in one vector, the state. A linear model has one
+layer.
 """
 
 import itertools
@@ -11,7 +12,7 @@ from bnlib.implicit_bias import _norms
 
 
 class Plain:
-    """The weights themselves: gradient descent's flow."""
+    """The weights themselves, for the flow of gradient descent."""
 
     def __init__(self, layers):
         self.start = np.concatenate([W.ravel() for W in layers])
@@ -32,7 +33,7 @@ class Plain:
         return np.concatenate([slope.ravel() for slope in slopes])
 
     def change(self, state, slope, change):
-        """Return the derivative of `slopes` for one layer, given the slope's own."""
+        """Return the derivative of `slopes` for one layer from that of its slope."""
         return change
 
     def drift(self, states):
@@ -42,7 +43,7 @@ class Plain:
 
 
 class Normalised:
-    """Lengths rho_k, then V_k, with W_k = rho_k V_k / |V_k|: weight normalization's."""
+    """Weight normalization: lengths rho_k, then V_k, with W_k = rho_k V_k / |V_k|."""
 
     def __init__(self, layers):
         self._plain, self._count = Plain(layers), len(layers)
@@ -51,7 +52,7 @@ class Normalised:
         self.start = np.concatenate([lengths, *(_norms.directions(W) for W in flat)])
 
     def _parts(self, state):
-        """The lengths, the norms of the V_k, and the unit vectors along them."""
+        """Return the lengths, the norms of the V_k, and the unit vectors along them."""
         vectors = self._plain.split(state[self._count :])
         norms = [np.sqrt(V @ V) for V in vectors]
         return (
@@ -80,7 +81,7 @@ class Normalised:
         (length,), (norm,), (unit,) = self._parts(state)
         along, tangent = unit @ slope, np.eye(len(unit)) - np.outer(unit, unit)
         across = tangent @ slope / norm
-        # How the layer depends on the state, and how that dependence changes.
+        # The derivative of the layer by the state, and the change of that derivative.
         moved = np.column_stack([unit, length / norm * tangent])
         turned = np.zeros((len(state), len(state)))
         turned[0, 1:] = turned[1:, 0] = across
@@ -96,7 +97,7 @@ class Normalised:
 
 
 def _unbalance(lengths):
-    """The largest change in time (rows) of a difference of squares (columns)."""
+    """Return the largest change over time (rows) of a difference of squared lengths."""
     lengths = np.array(lengths)
     first = lengths[:, :1]
     apart = (lengths - first) * (lengths + first)

@@ -1,4 +1,4 @@
-"""Integration of flows: in a time in which falling losses are tame."""
+"""Integrate flows in a rescaled time in which falling losses cause no trouble."""
 
 import warnings
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.integrate import LSODA
 
-#: Of the flow's rate, before an integration gives up.
+#: The number of evaluations of the rate after which an integration gives up.
 MOST_EVALUATIONS = 50_000
 _TOLERANCES = {"rtol": 1e-11, "atol": 1e-13}
 
@@ -17,11 +17,11 @@ def integrate(rate, start, grid, max_evaluations, solver=LSODA, **tolerances):
     Returns
     -------
     states : array, shape (T, dim)
-        At the grid's points that were reached.
+        The states at the grid's points that were reached.
     place : float
-        How far the integration came.
+        The point at which the integration ended.
     reason : str
-        "reached", or why it did not come to the end.
+        "reached", or the reason for ending early.
     """
     evaluations = 0
 
@@ -52,7 +52,7 @@ def integrate(rate, start, grid, max_evaluations, solver=LSODA, **tolerances):
 def _advanced(steps):
     before = steps.t
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # A solver warns of what the stop reason says.
+        # The stop reason reports the same as a solver's warning.
         warnings.simplefilter("ignore", UserWarning)
         steps.step()
     finite = np.isfinite(steps.y).all()
@@ -60,7 +60,7 @@ def _advanced(steps):
 
 
 class Path(NamedTuple):
-    """States at the times that were reached; ``reason`` says how it ended."""
+    """The states at the times reached; ``reason`` says why the integration ended."""
 
     log_times: np.ndarray
     states: np.ndarray
@@ -71,9 +71,9 @@ class Path(NamedTuple):
 def follow(system, start, log_times, max_evaluations, slopes=None, **solver):
     """Follow a flow ``d state / dt = L(state) velocity(state)`` in s = log(1 + L_0 t).
 
-    ``system(state)`` returns log L and the velocity, ``slopes(state)`` the derivatives
-    of both, which a stiff flow needs. With L falling as 1/t the rate in s is bounded,
-    and no power of e of the size of t or 1/L is ever formed.
+    ``system(state)`` returns log L and the velocity; ``slopes(state)`` returns the
+    derivatives of both, which a stiff flow needs. If L falls as 1/t, the rate in s is
+    bounded, and no number of the size of t or 1/L is formed.
     """
     first, _ = system(start)
 
@@ -86,7 +86,7 @@ def follow(system, start, log_times, max_evaluations, slopes=None, **solver):
         gradient, change = slopes(state)
         return np.exp(s + log_value - first) * (change + np.outer(velocity, gradient))
 
-    # The rate grows as e^s until the weights have moved: a longer step overflows.
+    # Until the weights move, the rate grows as e^s: a longer step would overflow.
     solver["max_step"] = 10.0
     if slopes:
         solver["jac"] = jacobian
@@ -103,12 +103,13 @@ def follow(system, start, log_times, max_evaluations, slopes=None, **solver):
 def follow_descent(
     log_loss, coordinates, log_times, max_evaluations, hessian=None, **solver
 ):
-    """Follow the gradient flow of L in these coordinates.
+    """Follow the gradient flow of L in these coordinates; return the path and drift.
 
-    ``log_loss(layers)`` returns log L and the descents of log L in the layers;
-    ``hessian(layers)``, for a single layer, the second derivative of log L.
-    Returns the path and its drift: the largest change of what the coordinates keep,
-    or error of ``d log L / dt = -|gradient of L|^2 / L``, integrated beside the flow.
+    ``log_loss(layers)`` returns log L and minus its gradients by the layers;
+    ``hessian(layers)``, for a single layer, returns the second derivative of log L. The
+    drift is the largest change of a quantity that the coordinates conserve, or the
+    largest error of ``d log L / dt = -|gradient of L|^2 / L``, which is integrated
+    along with the flow.
     """
 
     def system(state):

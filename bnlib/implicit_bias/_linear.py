@@ -23,7 +23,7 @@ _FINE = {"solver": DOP853, "rtol": 1e-13, "atol": 1e-13}
 
 @dataclass(frozen=True, eq=False)
 class LinearFlow:
-    """Where a flow is at each of ``log_times``, as far as it was reached.
+    """The weights of a flow at those of ``log_times`` that it reached.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class LinearFlow:
     weights : array, shape (T, d)
     log_losses : array, shape (T,)
     drift : float
-        The largest change of what is constant exactly: log L and the integral of
-        its fall, and with weight normalization the length of v. It says how exact the
-        integration was.
+        The largest change of a quantity that is constant exactly: log L minus the
+        integral of its derivative, and, with weight normalization, the length of v. It
+        measures the error of the integration.
     stop_reason : str
         "reached", or where and why the integration gave up.
 
@@ -50,12 +50,12 @@ class LinearFlow:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Of the weights, shape (T,)."""
+        """The lengths of the weights, shape (T,)."""
         return _norms.lengths(self.weights)
 
     @property
     def directions(self) -> np.ndarray:
-        """Of the weights, shape (T, d)."""
+        """The directions of the weights, shape (T, d)."""
         return _norms.directions(self.weights)
 
 
@@ -96,10 +96,10 @@ def linear_flow(
     log_times : array, shape (T,)
         Increasing logarithms of times; a thousand is reached in about a second.
     method : str
-        "gd": the gradient flow. "wn": that of g and v, with ``w = g v / |v|`` and v
-        of length 1 at the start.
+        "gd" is the gradient flow of w; "wn" is that of g and v, with
+        ``w = g v / |v|`` and v of length 1 at the start.
     max_evaluations : int
-        Of the gradient; the integration gives up beyond.
+        The number of evaluations of the gradient after which the integration gives up.
 
     Returns
     -------
@@ -108,8 +108,8 @@ def linear_flow(
     Raises
     ------
     TypeError, ValueError
-        If the rows are not separable, the shapes do not fit, the times do not
-        increase, or "wn" starts at zero.
+        If the rows are not separable, the shapes do not fit, a value is not finite, the
+        times do not increase, the method is unknown, or "wn" starts at zero.
 
     Examples
     --------
@@ -121,14 +121,14 @@ def linear_flow(
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
     """
     rows = _checks.finite_array("rows", rows, 2)
     start = _arguments.weights_of(rows, start, "start", ndim=1)
     log_times = _arguments.increasing("log_times", log_times)
     _arguments.method(method)
     _checks.check_integer("max_evaluations", max_evaluations, 1)
-    _margins.max_margin(rows)  # raises where nothing separates the rows
+    _margins.max_margin(rows)  # raises if nothing separates the rows
     if method == "wn" and not start.any():
         raise ValueError("start is zero: weight normalization needs a direction")
 
@@ -159,10 +159,10 @@ def one_sample_flow(
     *,
     max_evaluations: int = MOST_EVALUATIONS,
 ) -> OneSampleFlow:
-    """Follow the flow of ``L(w) = exp(-y x.w)``, its angle kept as a logarithm.
+    """Follow the flow of ``L(w) = exp(-y x.w)``, with the angle as a logarithm.
 
-    With weight normalization the sine falls below the smallest float by log t = 40;
-    its logarithm does not.
+    With weight normalization the sine of the angle falls below the smallest float by
+    log t = 40; its logarithm does not.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def one_sample_flow(
     length : float above 0
         The length of w at time 0.
     angle : float
-        Between w and y x at time 0, above 0 and below pi.
+        The angle between w and y x at time 0, above 0 and below pi.
     log_times : array, shape (T,)
         Increasing logarithms of times.
     method : str
@@ -195,7 +195,7 @@ def one_sample_flow(
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
     """
     _checks.check_positive("size", size)
     _checks.check_positive("length", length)
@@ -230,9 +230,9 @@ def deep_growth(
 ) -> np.ndarray:
     """Return the product of the layers' norms of a balanced deep network.
 
-    For one sample, directions that stand still and equal norms, the product rho has
-    ``d rho / dt = K rho^(2 - 2/K) m exp(-m rho)``, with K layers and the margin m of
-    the directions.
+    For one sample, fixed directions and equal norms, the product rho of the norms of K
+    layers satisfies ``d rho / dt = K rho^(2 - 2/K) m exp(-m rho)``, where m is the
+    margin of the directions.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def deep_growth(
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
     """
     _checks.check_integer("depth", depth, 1)
     _checks.check_positive("margin", margin)

@@ -10,7 +10,7 @@ from bnlib import _arrays, _checks
 from bnlib.implicit_bias import _arguments, _norms
 from bnlib.problems import halfspace_rows
 
-# Of the margin over the largest row: below it the solution would be rounding.
+# The least margin divided by the largest row: below it the solution is only rounding.
 _LEAST_MARGIN = 1e-6
 _TIGHT = 1e-8
 
@@ -19,8 +19,8 @@ class MaxMargin(NamedTuple):
     """The hard-margin classifier through the origin.
 
     ``weights`` is the shortest w with ``rows @ w >= 1``, ``direction`` its direction
-    and ``margin`` the largest that a unit vector has, ``1 / |weights|``. The duals,
-    0 or above, have ``duals @ rows = weights``.
+    and ``margin`` the largest margin of a unit vector, ``1 / |weights|``. The ``duals``
+    are at least 0, and ``duals @ rows = weights``.
     """
 
     weights: np.ndarray
@@ -39,7 +39,7 @@ class L1Margin(NamedTuple):
 def signed_rows(X: ArrayLike, y: ArrayLike) -> np.ndarray:
     """Return the rows ``y_n x_n``: a linear model has margins ``rows @ w``.
 
-    They are minus those of `bnlib.halfspaces.halfspace_rows`, whose losses rise.
+    They are minus the rows of `bnlib.halfspaces.halfspace_rows`, whose losses increase.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def signed_rows(X: ArrayLike, y: ArrayLike) -> np.ndarray:
 
 
 def log_loss(rows: ArrayLike, w: ArrayLike) -> tuple[float, np.ndarray]:
-    """Return log L and its downhill slope, for the exponential loss.
+    """Return log L and minus its gradient, for the exponential loss.
 
-    ``L(w)`` is the sum of ``exp(-rows @ w)``; the logarithm is finite where L
+    ``L(w)`` is the sum of ``exp(-rows @ w)``; its logarithm is finite even if L
     overflows or underflows.
 
     Parameters
@@ -110,7 +110,7 @@ def log_loss(rows: ArrayLike, w: ArrayLike) -> tuple[float, np.ndarray]:
 
 
 def log_sum(margins):
-    """Return the log of the sum of exp(-margin), and each one's share of the sum."""
+    """Return the log of the sum of exp(-margin), and each term's share of the sum."""
     least = margins.min()
     terms = np.exp(least - margins)
     total = terms.sum()
@@ -153,7 +153,7 @@ def normalised_margins(rows: ArrayLike, w: ArrayLike, p: float = 2) -> np.ndarra
 
 
 def angle(a: ArrayLike, b: ArrayLike) -> np.ndarray:
-    """Return the angle between vectors, with full relative precision when tiny.
+    """Return the angle between vectors, to full relative precision even if it is tiny.
 
     Parameters
     ----------
@@ -194,8 +194,8 @@ def angle(a: ArrayLike, b: ArrayLike) -> np.ndarray:
 def max_margin(rows: ArrayLike) -> MaxMargin:
     """Return the hard-margin classifier through the origin.
 
-    It is found as a problem of non-negative least squares, exactly but for
-    rounding, and not by gradient descent.
+    It is the solution of a problem of non-negative least squares, exact up to rounding;
+    gradient descent plays no part.
 
     Parameters
     ----------
@@ -209,8 +209,8 @@ def max_margin(rows: ArrayLike) -> MaxMargin:
     Raises
     ------
     TypeError, ValueError
-        If no w has ``rows @ w > 0``, or only with a margin below 1e-6 of the
-        longest row.
+        If ``rows`` is no finite array of two axes, or no w has ``rows @ w > 0`` with a
+        margin of at least 1e-6 of the longest row.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def max_margin(rows: ArrayLike) -> MaxMargin:
     # The squared residual is m^2 / (1 + m^2) for a margin m.
     used = shares > 0
     if residual**2 > _LEAST_MARGIN**2:
-        # The active rows are independent: solving on them sheds the rounding.
+        # The active rows are independent: solving with them removes rounding errors.
         weights = np.linalg.lstsq(scaled[used], np.ones(used.sum()))[0]
         if (scaled @ weights).min() > 1 - _TIGHT:
             duals = np.zeros(len(rows))
@@ -305,12 +305,12 @@ def max_l1_margin(rows: ArrayLike) -> L1Margin:
 def limit_offset(rows: ArrayLike) -> np.ndarray:
     """Return the constant part of a flow's w(t), at right angles to the limit.
 
-    Gradient flow of the exponential loss has ``w(t) = w_hat log t + r + o(1)``, w_hat
-    being ``max_margin(rows).weights``, if the rows nearest to the boundary have
-    positive duals. Where they span the space, they alone fix the part of r at right
-    angles to w_hat: of all such vectors q, the one at which their sum of
-    ``exp(-rows @ q)`` is least. The angle to w_hat, times log t, tends to its length
-    times the margin.
+    If the rows nearest to the boundary have positive duals, gradient flow of the
+    exponential loss has ``w(t) = w_hat log t + r + o(1)``, where w_hat is
+    ``max_margin(rows).weights``. If these rows span the space, they alone determine the
+    part of r at right angles to w_hat: it is the vector q at right angles to w_hat that
+    minimises their sum of ``exp(-rows @ q)``. The angle between w(t) and w_hat, times
+    log t, tends to the length of q times the margin.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""ReLU networks without biases: what homogeneity gives, and their flows."""
+"""ReLU networks without biases: consequences of homogeneity, and their flows."""
 
 import itertools
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from bnlib.implicit_bias._margins import log_sum
 
 @dataclass(frozen=True, eq=False)
 class NetworkFlow:
-    """Where a network's flow is at each of ``log_times``, as far as it was reached.
+    """The weights of a network's flow at those of ``log_times`` that it reached.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class NetworkFlow:
         Layer by layer.
     log_losses : array, shape (T,)
     drift : float
-        The largest change of what is constant exactly: log L and the integral of
-        its fall; the differences of the layers' squared norms; and with weight
-        normalization the norms of the V_k.
+        The largest change of a quantity that is constant exactly: log L minus the
+        integral of its derivative; the differences of the layers' squared norms; and,
+        with weight normalization, the norms of the V_k.
     stop_reason : str
         "reached", or where and why the integration gave up.
 
@@ -45,7 +45,7 @@ class NetworkFlow:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Of the layers, shape (T, K)."""
+        """The lengths of the layers, shape (T, K)."""
         norms = [np.linalg.norm(layers, axis=(1, 2)) for layers in self.weights]
         return np.stack(norms, axis=-1)
 
@@ -53,13 +53,13 @@ class NetworkFlow:
 def gaussian_weights(
     widths: Sequence[int], seed: int | np.random.Generator
 ) -> list[np.ndarray]:
-    """Return random layers, of variance 2 over the number of inputs.
+    """Return random layers with entries of variance 2 / (number of inputs).
 
     Parameters
     ----------
     widths : sequence of int
-        Of the input, the hidden layers and the output: one number more than there
-        are layers.
+        The widths of the input, the hidden layers and the output: one more than the
+        number of layers.
     seed : int or numpy.random.Generator
 
     Returns
@@ -98,7 +98,7 @@ def relu_net(weights: Sequence[ArrayLike], X: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     weights : list of arrays, shapes (out, in)
-        Each takes what the one before gives; the last has one row.
+        Each takes the output of the one before it; the last has one row.
     X : array, shape (n, d)
 
     Returns
@@ -137,7 +137,7 @@ def relu_net_gradients(
     Returns
     -------
     list of arrays, the shapes of the weights
-        At a kink, where a unit's input is 0, its slope is taken as 0.
+        At a kink, where a unit's input is 0, its slope counts as 0.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def relu_net_gradients(
 
 
 def euler_sums(weights: Sequence[ArrayLike], X: ArrayLike) -> np.ndarray:
-    """Return, layer by layer, the sum of each weight times the slope of f in it.
+    """Return, for each layer, the sum of each weight times the derivative of f by it.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def layer_lengths(weights: Sequence[ArrayLike], p: float = 2) -> np.ndarray:
 
 
 def layer_directions(weights: Sequence[ArrayLike], p: float = 2) -> list[np.ndarray]:
-    """Return each layer over its entrywise p-norm.
+    """Return each layer divided by its entrywise p-norm.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def layer_directions(weights: Sequence[ArrayLike], p: float = 2) -> list[np.ndar
     Raises
     ------
     TypeError, ValueError
-        If a layer is zero, or as for `layer_lengths`.
+        As `layer_lengths`; also if a layer is zero.
 
     Examples
     --------
@@ -283,13 +283,13 @@ def network_flow(
     log_times : array, shape (T,)
         Increasing logarithms of times.
     method : str
-        "gd": the gradient flow. "wn": that of ``rho_k`` and ``V_k``, with layers
-        ``rho_k V_k / |V_k|`` and V_k of norm 1 at the start.
+        "gd" is the gradient flow of the layers; "wn" is that of ``rho_k`` and ``V_k``,
+        with layers ``rho_k V_k / |V_k|`` and V_k of norm 1 at the start.
     max_evaluations : int
-        Of the gradient; the integration gives up beyond. So it ends where the network
-        does not come to separate the data, for the loss then does not fall; and
-        where a kink of a ReLU draws the flow in from both sides, for the flow then
-        slides along the kink and has no gradient to follow.
+        The number of evaluations of the gradient after which the integration gives up.
+        This happens if the network never separates the data, because the loss then does
+        not fall; and if a ReLU's kink attracts the flow from both sides, because the
+        flow then slides along the kink and has no gradient to follow.
 
     Returns
     -------
@@ -298,8 +298,8 @@ def network_flow(
     Raises
     ------
     TypeError, ValueError
-        If the shapes do not fit, a layer is zero, the labels are not of both signs,
-        or the times do not increase.
+        If the shapes do not fit, a value is not finite, a layer is zero, the labels are
+        not of both signs, the method is unknown, or the times do not increase.
 
     Examples
     --------
@@ -310,7 +310,7 @@ def network_flow(
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
     """
     X, y = _arguments.examples(X, y)
     weights, X = _network(weights, X)
@@ -337,7 +337,7 @@ def network_flow(
 
 
 def _layers(weights):
-    """Return the layers as arrays of two axes."""
+    """Return the layers as arrays; raise unless each has two axes."""
     layers = [
         _checks.finite_array(f"weights[{k}]", layer, 2)
         for k, layer in enumerate(weights)
@@ -348,7 +348,7 @@ def _layers(weights):
 
 
 def _network(weights, X):
-    """Return layers and examples that fit each other."""
+    """Return layers and examples as arrays; raise unless they fit each other."""
     layers, X = _layers(weights), _checks.finite_array("X", X, 2)
     _relu_networks.check_network(layers, X)
     return layers, X

@@ -1,4 +1,4 @@
-"""Norms of any exponent, their tangent projections, and flows on their spheres."""
+"""p-norms of any exponent, their tangent projections, and flows on their spheres."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from bnlib.implicit_bias._integrate import MOST_EVALUATIONS, integrate
 class TangentFlow(NamedTuple):
     """A flow on a sphere: ``points`` has one entry for each of ``times``.
 
-    ``drift`` is the largest change of the norm, which is constant exactly.
+    ``drift`` is the largest change of the norm, which is constant in exact arithmetic.
     ``stop_reason`` is "reached", or says where the integration gave up.
     """
 
@@ -32,7 +32,7 @@ def lengths(w, p=2):
 
 
 def directions(w, p=2):
-    """Return w over its p-norm, along the last axis."""
+    """Return w divided by its p-norm, along the last axis."""
     largest = np.abs(w).max(axis=-1, keepdims=True)
     scaled = w / largest
     return scaled / lengths(scaled, p)[..., None]
@@ -53,8 +53,7 @@ def norm_gradient(V: ArrayLike, p: float = 2) -> np.ndarray:
     ----------
     V : array, any shape
     p : float, at least 1
-        At p = 1 the norm has kinks where an entry is 0; the entry's slope is then
-        taken as 0.
+        At p = 1 the norm has a kink where an entry is 0; the slope there counts as 0.
 
     Returns
     -------
@@ -72,13 +71,13 @@ def norm_gradient(V: ArrayLike, p: float = 2) -> np.ndarray:
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
     """
     return _normal(_point("V", V, p), p)
 
 
 def tangent_projection(V: ArrayLike, g: ArrayLike, p: float = 2) -> np.ndarray:
-    """Return g less its part along the gradient of ``|V|_p``.
+    """Return g minus its part along the gradient of ``|V|_p``.
 
     A flow ``dV/dt = tangent_projection(V, g)`` keeps the norm.
 
@@ -103,7 +102,7 @@ def tangent_projection(V: ArrayLike, g: ArrayLike, p: float = 2) -> np.ndarray:
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
     """
     V, g = _point("V", V, p), _checks.finite_array("g", g)
     if g.shape != V.shape:
@@ -129,19 +128,19 @@ def tangent_flow(
     *,
     max_evaluations: int = MOST_EVALUATIONS,
 ) -> TangentFlow:
-    """Follow ``dV/dt``, the tangent projection of ``force(V)``.
+    """Follow the flow in which ``dV/dt`` is the tangent projection of ``force(V)``.
 
     Parameters
     ----------
     force : callable
         Takes an array of the start's shape and returns one.
     start : array, any shape, not zero
-        Where the flow is at time 0.
+        The point at time 0.
     times : array, shape (T,)
-        Increasing, from 0 on.
+        Increasing times, 0 or later.
     p : float, at least 1
     max_evaluations : int
-        Of the force; the integration gives up beyond.
+        The number of evaluations of the force after which the integration gives up.
 
     Returns
     -------
@@ -150,8 +149,8 @@ def tangent_flow(
     Raises
     ------
     TypeError, ValueError
-        If the start is zero, the times do not increase or begin before 0, or p is
-        below 1 or not finite.
+        If the start is zero, the times do not increase or begin before 0, the force has
+        another shape than the start, or p is below 1 or not finite.
 
     Examples
     --------
@@ -161,14 +160,14 @@ def tangent_flow(
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
     """
     start = _point("start", start, p)
     times = _arguments.increasing("times", times)
     _checks.check_number("times[0]", float(times[0]), 0)
     _checks.check_integer("max_evaluations", max_evaluations, 1)
 
-    tangent_projection(start, force(start), p)  # for its checks of the force
+    tangent_projection(start, force(start), p)  # checks the force
 
     def rate(_, flat):
         V = flat.reshape(start.shape)

@@ -1,4 +1,4 @@
-"""Paths that are no flows: the least loss at each length, and greedy coordinates."""
+"""Paths that are no flows: the least loss at each length, and coordinate descent."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from bnlib import _checks
 from bnlib.implicit_bias import _arguments
 from bnlib.implicit_bias._margins import log_sum, max_margin
 
-# By how much a length may grow from one solve to the next.
+# The largest factor by which the length grows from one solve to the next.
 _STRIDE = 1.3
 
 
@@ -26,7 +26,7 @@ class CoordinatePath(NamedTuple):
 
 
 def constrained_path(rows: ArrayLike, lengths: ArrayLike) -> np.ndarray:
-    """Return the w of each length at which ``sum(exp(-rows @ w))`` is least.
+    """Return, for each length, the w of least ``sum(exp(-rows @ w))``.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def constrained_path(rows: ArrayLike, lengths: ArrayLike) -> np.ndarray:
     TypeError, ValueError
         If the rows are not separable, or the lengths do not increase from above 0.
     ArithmeticError
-        If the equations of the minimum cannot be solved: at lengths near 1e9 over
-        the margin, rounding decides the loss.
+        If the equations of the minimum cannot be solved: at lengths near 1e9 divided by
+        the margin, rounding dominates the loss.
 
     Examples
     --------
@@ -60,8 +60,8 @@ def constrained_path(rows: ArrayLike, lengths: ArrayLike) -> np.ndarray:
     rows = _checks.finite_array("rows", rows, 2)
     lengths = _arguments.increasing("lengths", lengths)
     _checks.check_positive("lengths[0]", float(lengths[0]))
-    max_margin(rows)  # raises where nothing separates the rows
-    # Short vectors: the least loss lies along the mean row.
+    max_margin(rows)  # raises if nothing separates the rows
+    # For short vectors, the least loss lies along the mean row.
     mean = rows.mean(axis=0)
     length = 0.1 / np.linalg.norm(rows, axis=1).max()
     norm = np.linalg.norm(mean)
@@ -91,7 +91,7 @@ def _constrained(rows, length, start):
 
     found = optimize.root(equations, start, jac=True, tol=1e-13)
     missed = np.abs(equations(found.x)[0]).max()
-    # A negative multiplier belongs to the greatest loss of that length.
+    # A negative multiplier means the greatest loss of that length, not the least.
     if not (missed <= 1e-8 * max(1.0, np.abs(rows).max()) and found.x[d] > 0):
         raise ArithmeticError(f"no minimum found at length {length:.6g}")
     return found.x
@@ -102,9 +102,9 @@ def coordinate_descent(
 ) -> CoordinatePath:
     """Descend on the exponential loss, one coordinate at a time.
 
-    Each step moves the coordinate of the largest slope of log L, down, by
-    ``rate / (b sqrt(k + 1))`` at step k = 0, 1, ..., b being the largest entry of
-    the rows.
+    Each step moves the coordinate along which log L has the largest slope, downhill. At
+    step k = 0, 1, ... it moves by ``rate / (b sqrt(k + 1))``, where b is the largest
+    entry of the rows in absolute value.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Where losses are flat, where they have no minimum, and what noise prefers.
+"""Where losses are flat, where they have no minimum, and which minima noise prefers.
 
 Bias-free ReLU networks under the exponential loss, their Hessians and the directions
-along which no loss changes; a landscape of two minima whose Boltzmann masses are
-known exactly; Langevin dynamics; and the covariance of a network's gradient noise.
+along which no loss changes; a landscape of two minima with exactly known Boltzmann
+masses; Langevin dynamics; and the covariance of a network's gradient noise.
 """
 
 from bnlib.landscape._langevin import Occupancy, Walk, langevin, occupancy

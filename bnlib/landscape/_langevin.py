@@ -8,19 +8,19 @@ from bnlib import _arrays, _checks
 
 
 class Walk(NamedTuple):
-    """Where independent chains have been.
+    """The places that independent chains visited.
 
     Attributes
     ----------
     points : array, shape (records, chains, d)
-        The start, and the place after every so many steps.
+        The start, and the place after every ``every`` steps.
     accepted : array, shape (chains,)
-        The share of proposals that each chain took; 1 without adjustment.
+        The share of proposals that each chain accepted; 1 without adjustment.
     steps : int
-        How many steps were made, the one that diverged with them.
+        The number of steps made, including one that diverged.
     stop_reason : str
-        "steps", or "diverged" where a chain left the finite numbers: then
-        ``points`` ends before that.
+        "steps", or "diverged" if a chain left the finite numbers: ``points`` then ends
+        before that step.
     """
 
     points: np.ndarray
@@ -36,8 +36,8 @@ class Occupancy(NamedTuple):
     ----------
     share : float
     standard_error : float
-        From the spread over the chains, so that the correlation within a chain
-        does not matter.
+        It is computed from the spread over the chains, so the correlation within a
+        chain does not matter.
     """
 
     share: float
@@ -57,10 +57,10 @@ def langevin(
 ) -> Walk:
     r"""Follow dX = -grad U dt + sqrt(2 T) dB with many independent chains.
 
-    A proposal is one Euler step, X - step grad U + sqrt(2 step T) times normal
-    noise. With ``adjust`` it is taken or refused by the rule of Metropolis and
-    Hastings (MALA), and the law that the chains tend to is the Boltzmann law, for
-    every step. Without it every proposal is taken, and the law depends on the step.
+    A proposal is one Euler step, X - step grad U + sqrt(2 step T) times normal noise.
+    With ``adjust`` it is accepted or rejected by the rule of Metropolis and Hastings
+    (MALA), and the chains tend to the Boltzmann distribution for every step. Without
+    it every proposal is accepted, and the limit distribution depends on the step.
 
     Parameters
     ----------
@@ -70,14 +70,14 @@ def langevin(
     start : array, shape (chains, d)
         Not changed.
     temperature : float above 0, or array of shape (chains,)
-        T, for all chains or one each.
+        T, one for all chains or one for each.
     step : float above 0
-        The step in time.
+        The time step.
     steps : int, at least 1
     rng : numpy.random.Generator
     adjust : bool
     every : int, at least 1
-        Keep each so many-th place.
+        Keep the places of every ``every``-th step.
 
     Returns
     -------
@@ -86,7 +86,9 @@ def langevin(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind or range, or U is not finite at the start.
+        If the problem has no value or gradient of the shapes above, the start has
+        another shape, ``rng`` is no generator, ``temperature``, ``step``, ``steps`` or
+        ``every`` is out of range, or U or its gradient is not finite at the start.
 
     Examples
     --------
@@ -114,7 +116,7 @@ def langevin(
     taken = np.zeros(len(here))
     kept = [here]
     made, reason = 0, "steps"
-    # A step that leaves the finite numbers is reported, not warned of.
+    # stop_reason reports a step that leaves the finite numbers; no warning is needed.
     with _arrays.silently():
         for made in range(1, steps + 1):
             state, accepted = move(state)
@@ -151,7 +153,7 @@ class _Move:
         back = (here - there + self._step * new_gradient) / self._spread
         log_odds = (value - new_value) / self._temperatures
         log_odds += ((noise**2).sum(axis=1) - (back**2).sum(axis=1)) / 2
-        # NaN compares as False: a proposal without value or slope is refused.
+        # NaN compares as False, so a proposal of value or slope NaN is rejected.
         taken = np.log(self._rng.random(len(here))) < log_odds
         rows = taken[:, None]
         merged = (
@@ -163,7 +165,7 @@ class _Move:
 
 
 def _checked(problem, start, temperature, rng):
-    """Return the start and every chain's temperature, as float64."""
+    """Check the arguments; return the start and all chains' temperatures in float64."""
     for name in ("value", "gradient"):
         if isinstance(problem, type) or not callable(getattr(problem, name, None)):
             raise TypeError(
@@ -198,7 +200,7 @@ def _checked(problem, start, temperature, rng):
             f"temperature has shape {temperatures.shape}: give one number, or one for "
             f"each of the {len(here)} chains"
         )
-    # NaN compares as False.
+    # Written so that NaN, which compares as False, raises too.
     if not ((temperatures > 0) & np.isfinite(temperatures)).all():
         raise ValueError(f"temperature is {temperature}: give finite numbers above 0")
     return here, np.broadcast_to(temperatures, len(here))
@@ -210,15 +212,15 @@ def occupancy(visits: np.ndarray) -> Occupancy:
     Parameters
     ----------
     visits : array of bool, shape (records, chains)
-        Whether a chain is there. Leave out the records before the chains have
+        Whether a chain is in the region. Leave out the records before the chains have
         forgotten their start.
 
     Returns
     -------
     Occupancy
-        The standard error is the spread of the chains' own shares, over the root of
-        their number. It assumes independent chains. It cannot see that all of them
-        are still close to their start: compare groups of different starts.
+        The standard error is the standard deviation of the chains' shares, divided by
+        the root of their number. It assumes independent chains. It does not show that
+        all chains are still close to their start: compare groups of different starts.
 
     Raises
     ------

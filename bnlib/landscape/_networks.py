@@ -12,10 +12,10 @@ from bnlib.implicit_bias import max_l1_margin, signed_rows
 
 
 def margins(weights: Sequence[Array], X: Array, y: Array) -> Array:
-    r"""Return y_n f(x_n) of a bias-free ReLU network with a linear last layer.
+    r"""Return the margins y_n f(x_n) of a bias-free ReLU network.
 
-    :math:`f(x)=W_K\,\mathrm{relu}(W_{K-1}\cdots\mathrm{relu}(W_1x))`: a positive
-    margin is a right answer.
+    With :math:`f(x)=W_K\,\mathrm{relu}(W_{K-1}\cdots\mathrm{relu}(W_1x))`, whose last
+    layer is linear, a positive margin is a right answer.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def exponential_loss(weights: Sequence[Array], X: Array, y: Array) -> Array:
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 13, "No minimum".
+    Poggio, Banburski and Liao 2019; chapter 13, "No minimum".
     """
     found = margins(weights, X, y)
     with _arrays.silently():  # a margin below -709 gives inf
@@ -89,8 +89,8 @@ def radial_slope(weights: Sequence[Array], X: Array, y: Array) -> float:
     r"""Return the slope of the exponential loss along each of its layers.
 
     That is :math:`\langle W_k,\partial L/\partial W_k\rangle
-    =-\sum_nm_ne^{-m_n}` with the margins m, the same for every layer. It is below 0
-    where the network separates the data, which is what this function takes: such
+    =-\sum_nm_ne^{-m_n}` with the margins m, the same for every layer. This function
+    takes networks that separate the data: for them the slope is below 0, so their
     weights are not critical.
 
     Parameters
@@ -116,12 +116,12 @@ def radial_slope(weights: Sequence[Array], X: Array, y: Array) -> float:
 
     References
     ----------
-    Poggio, Banburski and Liao 2020; chapter 13, claim p-nosep-crit.
+    Poggio, Banburski and Liao 2019; chapter 13, claim p-nosep-crit.
     """
     found = margins(weights, X, y)
     _check_two_classes(y)
     _relu_networks.check_nonzero(weights)
-    # NaN compares as False, and separates nothing.
+    # NaN compares as False, so it counts as a wrong answer.
     wrong = len(found) - int((found > 0).sum())
     if wrong:
         raise ValueError(
@@ -136,7 +136,7 @@ def radial_slope(weights: Sequence[Array], X: Array, y: Array) -> float:
 def exponential_hessian(w: Array, X: Array, y: Array) -> Array:
     r"""Return the Hessian of the exponential loss of a linear classifier.
 
-    It is :math:`\sum_ne^{-y_nw^\top x_n}x_nx_n^\top`: each example has its own weight.
+    It is :math:`\sum_ne^{-y_nw^\top x_n}x_nx_n^\top`, a weighted sum over the examples.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ def exponential_hessian(w: Array, X: Array, y: Array) -> Array:
 def separating_direction(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return a direction that separates the data through the origin.
 
-    Of all weights whose absolute values have one sum, those with the largest least
-    margin: see `bnlib.implicit_bias.max_l1_margin`.
+    It has the largest smallest margin of all weights with the same sum of absolute
+    values: see `bnlib.implicit_bias.max_l1_margin`.
 
     Parameters
     ----------
@@ -222,9 +222,9 @@ def separating_direction(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 def rescaling_directions(weights: Sequence[np.ndarray]) -> np.ndarray:
     """Return, for every hidden unit, the direction that rescales it.
 
-    A unit's incoming weights times s and its outgoing ones over s leave a bias-free
-    ReLU network's function as it is, for every s > 0. The derivative at s = 1 is one
-    row; the rows are linearly independent.
+    Multiplying a unit's incoming weights by s and dividing its outgoing weights by s
+    does not change the function of a bias-free ReLU network, for any s > 0. The
+    derivative at s = 1 is one row; the rows are linearly independent.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def rescaling_directions(weights: Sequence[np.ndarray]) -> np.ndarray:
     Returns
     -------
     array, shape (hidden units, parameters)
-        The parameters layer after layer, each row by row.
+        The parameters in order: layer after layer, and row by row within a layer.
 
     Raises
     ------

@@ -15,13 +15,13 @@ def example_gradients(
     x: torch.Tensor,
     y: torch.Tensor,
 ) -> np.ndarray:
-    """Return the gradient of each example's own loss.
+    """Return the gradient of the loss of each single example.
 
     Parameters
     ----------
     network : torch.nn.Module
-        Not changed. Without layers that couple the examples of a batch: with batch
-        norm in training mode an example has no gradient of its own.
+        Not changed. It must not couple the examples of a batch: with batch norm in
+        training mode there is no gradient of a single example.
     loss : callable
         Takes outputs and targets of a batch of one and returns a number, such as
         ``torch.nn.functional.cross_entropy``.
@@ -36,9 +36,9 @@ def example_gradients(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, there is no example, x and y differ in
-        number, no parameter requires a gradient, or a batch norm layer uses the
-        statistics of its batch.
+        If ``network`` is no module or ``x`` or ``y`` no tensor, there is no example, x
+        and y differ in number, no parameter requires a gradient, or a batch norm layer
+        uses the statistics of its batch.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def example_gradients(
 
 
 def participation(covariance: np.ndarray) -> float:
-    r"""Return how many directions a covariance fills.
+    r"""Return the effective number of directions of a covariance.
 
     That is :math:`(\mathrm{tr}\,C)^2/\mathrm{tr}\,C^2`: p for p equal eigenvalues, 1
     for a single direction.
@@ -100,7 +100,7 @@ def participation(covariance: np.ndarray) -> float:
     Raises
     ------
     TypeError, ValueError
-        If it is not a square matrix of finite numbers, or its trace is not above 0.
+        If it is no square NumPy matrix of finite numbers, or its trace is not above 0.
 
     Examples
     --------

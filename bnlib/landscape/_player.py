@@ -1,4 +1,4 @@
-"""A film in an HTML page: its frames, a slider and a button, and no other host."""
+"""A film in an HTML page: frames, a slider and a button, with nothing to download."""
 
 import base64
 import html
@@ -10,7 +10,7 @@ from typing import Any
 from bnlib import _checks
 from bnlib._extras import extra
 
-# Of the frames; 100 are one to a CSS pixel.
+# The resolution of the frames; 100 is one dot per CSS pixel.
 _DOTS_PER_INCH = 130
 
 _PAGE = """<figure class="bnlib-player" style="margin: 0; max-width: {width}px">
@@ -66,26 +66,27 @@ _PAGE = """<figure class="bnlib-player" style="margin: 0; max-width: {width}px">
 class Player:
     """A film that a notebook, and a page made from it, plays without a kernel.
 
-    It opens on its last frame and waits: nothing moves until a reader asks for it.
-    Where scripts do not run, the last frame stands alone.
+    It opens on its last frame and waits: nothing moves until a reader asks for it. If
+    scripts do not run, it shows the last frame alone.
 
     Parameters
     ----------
     frames : sequence of bytes
         WebP files, all of one size; at least two.
     captions : sequence of str
-        A line for each frame, which a screen reader is told too.
+        One line for each frame; a screen reader reads it too.
     size : (int, int)
         Width and height on the page, in CSS pixels.
     alt : str
-        What the film shows, for a reader who does not see it.
+        What the film shows, for a reader who cannot see it.
     seconds : float above 0
         How long a frame stays.
 
     Raises
     ------
     TypeError, ValueError
-        If there are fewer than two frames, captions differ in number, or alt is empty.
+        If there are fewer than two frames, the numbers of frames and captions differ,
+        ``alt`` is empty, or ``size`` or ``seconds`` is out of range.
 
     Examples
     --------
@@ -188,8 +189,8 @@ def film(
         for number in range(len(captions)):
             draw(number)
             with io.BytesIO() as file:
-                # Not cropped, so that all frames have one size. WebP takes a third
-                # of the room of Matplotlib's PNG.
+                # Do not crop, so that all frames have one size. WebP is a third the
+                # size of Matplotlib's PNG.
                 fig.savefig(
                     file,
                     format="webp",

@@ -9,7 +9,7 @@ from scipy import special
 from bnlib import _checks
 
 KINDS = ("flat", "quartic")
-# Boltzmann weights below e^-TAIL change no digit of a mass.
+# Boltzmann weights below e^-TAIL do not change a mass in float64.
 TAIL = 50.0
 FAR = 1e8
 
@@ -23,9 +23,9 @@ class Wells:
 
     .. math:: U = b(x^2-1)^2 + \delta s(x) + \sum_i V(y_i)
 
-    where V is c r (1 - cos y), y an angle, if the kind is "flat", and
+    where V is c r (1 - cos y), with an angle y, if the kind is "flat", and
     c r y^2 / 2 + y^4 / 4 if it is "quartic". At x = 1 every y has curvature c. At
-    x = -1 it has none: there the minimum is a whole torus, or of fourth order.
+    x = -1 the curvature is 0: the minimum is a whole torus, or of fourth order.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Wells:
     barrier : float above 0
         The height b between the minima.
     lift : float from 0 to the barrier
-        How much higher, delta, the degenerate minimum lies.
+        The height delta of the degenerate minimum above the sharp one.
 
     Raises
     ------
@@ -103,9 +103,9 @@ class Wells:
     def log_masses(self, temperature: float) -> tuple[float, float]:
         r"""Return the logarithms of the two masses, at x < 0 and at x > 0.
 
-        A mass is the integral of exp(-U / T). That over each y is a Bessel function
-        of x; the one over x is done by Gauss-Legendre quadrature on panels that
-        narrow towards the minimum and towards x = 0.
+        A mass is the integral of exp(-U / T). The integral over each y is a Bessel
+        function of x; the integral over x is computed by Gauss-Legendre quadrature on
+        panels that narrow towards the minimum and towards x = 0.
 
         Parameters
         ----------
@@ -167,12 +167,12 @@ class Wells:
         pull = self._pull(x)
         if self.kind == "flat":
             z = pull / temperature
-            # Beyond FAR a series is exact to rounding, and SciPy gives NaN.
+            # Beyond FAR SciPy gives NaN, and a series is exact up to rounding.
             near = special.ive(0, np.minimum(z, FAR))
             far = (1 + 1 / (8 * np.maximum(z, FAR))) / np.sqrt(2 * np.pi)
             far = far / np.sqrt(np.maximum(z, FAR))
             return np.log(2 * np.pi * np.where(z < FAR, near, far))
-        # Between this and 0 the limit is reached, to rounding.
+        # Below this value the limit at 0 is reached, up to rounding.
         z = np.maximum(pull**2 / (8 * temperature), 1e-30)
         near = special.kve(0.25, np.minimum(z, FAR))
         far = (1 - 3 / (32 * z)) * np.sqrt(np.pi / (2 * z))
@@ -183,7 +183,7 @@ class Wells:
         """Integrate over x < 0 (side -1) or x > 0 (side 1)."""
         outward, weights = self._rule(temperature)
         x = side * (1 + outward)
-        # In the distance from the minimum, which keeps its digits there.
+        # Written in the distance from the minimum, to lose no digits near it.
         energy = self.barrier * (outward * (2 + outward)) ** 2
         inward = np.maximum(-outward, 0)
         raised = (3 - inward) * inward**2 / 4
@@ -196,7 +196,7 @@ class Wells:
         squared = math.sqrt(TAIL * temperature / self.barrier)
         reach = squared / (1 + math.sqrt(1 + squared))  # sqrt(1 + squared) - 1
         width = math.sqrt(temperature / (8 * self.barrier))
-        # Over this distance from x = 0 the integral over y begins to change.
+        # At this distance from x = 0 the integral over y begins to change.
         onset = math.sqrt(temperature / self.stiffness)
         doubled = 2.0 ** np.arange(-2, 60)
         cuts = np.concatenate([width * doubled, -width * doubled, onset * doubled - 1])

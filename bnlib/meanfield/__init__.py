@@ -1,8 +1,8 @@
 """How fast gradients grow with depth in networks with batch normalization.
 
-A layer here is linear, then batch normalization (scale 1, shift 0, eps 0), then an
-activation, at random initialisation. The growth factor is that of the *squared*
-norm of the gradient, a layer, from the top down.
+A layer here is a linear map, then batch normalization (scale 1, shift 0, eps 0), then
+an activation, with random weights. The growth factor says by how much one layer
+multiplies the *squared* norm of the gradient, from the top down.
 """
 
 from bnlib.meanfield._growth import (

@@ -1,4 +1,4 @@
-"""Activations by name or as a callable: their values and slopes, checked."""
+"""Activations by name or as a function: their values and slopes, with checks."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ NAMED = {
 
 
 def as_function(activation):
-    """Return the torch function that an activation's name stands for, or itself."""
+    """Return the torch function of that name, or the function itself."""
     if callable(activation):
         return activation
     if not isinstance(activation, str):
@@ -39,7 +39,7 @@ def as_function(activation):
 
 
 def checked(activation, batch_size):
-    """Return the activation as a function and the batch size as int or None."""
+    """Check both; return the activation as a function and the batch size (or None)."""
     function = as_function(activation)
     if batch_size is None:
         return function, None
@@ -57,7 +57,7 @@ def checked(activation, batch_size):
 
 
 def values_and_slopes(function, y):
-    """Return the function and its derivative at the numbers y, NumPy float64."""
+    """Return the function and its derivative at y, as float64 NumPy arrays."""
     x = torch.from_numpy(np.array(y, dtype=np.float64)).requires_grad_()
     with torch.enable_grad():
         values = applied(function, x)
@@ -76,19 +76,19 @@ def values_and_slopes(function, y):
 
 
 def check_elementwise(function, y):
-    """Raise if a value depends on the other numbers given, or on chance."""
+    """Raise if the value at a number depends on the other numbers, or on chance."""
     x = torch.from_numpy(np.array(y, dtype=np.float64)).requires_grad_()
     together = applied(function, x)[::2]
     alone = applied(function, x[::2])
     if not torch.allclose(together, alone, rtol=1e-9, atol=1e-12, equal_nan=True):
         raise ValueError(
-            "the activation gives a number another value in other company, or on "
-            "another call: give one that acts on each number alone"
+            "the activation's value at a number depends on the other numbers, or on "
+            "the call: give one that acts on each number alone"
         )
 
 
 def applied(function, x):
-    """Return the function of a tensor; raise unless it keeps shape and dtype."""
+    """Apply the function to a tensor; raise unless it keeps shape and dtype."""
     try:
         values = function(x)
     except RuntimeError as error:

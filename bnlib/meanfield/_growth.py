@@ -10,20 +10,20 @@ from bnlib.meanfield._activations import Activation
 
 
 def growth_factor(activation: Activation, batch_size: int | None = None) -> float:
-    """Growth of the squared gradient norm a layer, in wide networks.
+    """Return the growth of the squared gradient norm per layer, in wide networks.
 
-    With batches of B the normalised values of a unit are uniform on a sphere, and
-    the growth is B / (B - 3) times a Rayleigh quotient there. It is computed from
+    In batches of B, the normalised values of a unit are uniform on a sphere, and the
+    growth is B / (B - 3) times a Rayleigh quotient on it. It is computed from
     one-dimensional integrals, with closed forms for "relu" and "identity". For a
-    smooth activation the relative error is about 1e-12. Kinks make it up to 1e-6
-    at B = 4, and 1e-12 again from B = 8.
+    smooth activation the relative error is about 1e-12. With kinks it is up to 1e-6
+    at B = 4, and about 1e-12 again from B = 8.
 
     Parameters
     ----------
     activation : str or callable
         "identity", "relu", "leaky_relu", "elu", "gelu", "silu", "softplus",
-        "sigmoid", "tanh"; or a function of a float64 tensor, elementwise, in
-        torch's operations: autograd takes its derivative.
+        "sigmoid", "tanh"; or an elementwise function of a float64 tensor, written in
+        torch's operations, which autograd differentiates.
     batch_size : int of at least 4, optional
         None is the limit of large batches.
 
@@ -35,8 +35,9 @@ def growth_factor(activation: Activation, batch_size: int | None = None) -> floa
     Raises
     ------
     TypeError, ValueError
-        If the activation is unknown, not elementwise, not finite, constant, jumps,
-        or grows too fast for its Gaussian mean; if the batch size is below 4.
+        If the activation is unknown, not elementwise, not finite, constant, jumps, or
+        grows too fast for its Gaussian mean to exist; if the batch size is below 4 or
+        no integer.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def growth_factor(activation: Activation, batch_size: int | None = None) -> floa
 
 
 def _relu_growth(batch_size):
-    """The closed form, from the arc-cosine means of two values of a batch."""
+    """Return the closed form, from the arc-cosine means of two values of a batch."""
     if batch_size is None:
         return float(np.pi / (np.pi - 1))
     c, both = _relu_pair(-1 / (batch_size - 1))
@@ -72,7 +73,7 @@ def _relu_growth(batch_size):
 
 
 def _relu_pair(r):
-    """Mean product of two ReLUs at correlation r, and the chance that both are on."""
+    """Return the mean product of two ReLUs at correlation r, and P(both are active)."""
     c = (np.sqrt(1 - r**2) + r * (np.pi - np.arccos(r))) / (2 * np.pi)
     return c, 0.25 + np.arcsin(r) / (2 * np.pi)
 
@@ -80,7 +81,8 @@ def _relu_pair(r):
 class FixedPoint(NamedTuple):
     """Second moments of an activation over a batch: the same in every layer.
 
-    ``q`` is the mean square of one value, ``c`` the mean product of two of a batch.
+    ``q`` is the mean square of one value, ``c`` the mean product of two values of a
+    batch.
     """
 
     q: float
@@ -88,7 +90,7 @@ class FixedPoint(NamedTuple):
 
 
 def fixed_point(activation: Activation, batch_size: int | None = None) -> FixedPoint:
-    """Second moments of the activation where they no longer change with depth.
+    """Return the second moments of the activation that do not change with depth.
 
     Parameters
     ----------
@@ -122,22 +124,22 @@ def fixed_point(activation: Activation, batch_size: int | None = None) -> FixedP
 def degree_shares(
     activation: Activation, batch_size: int | None = None, degrees: int = 8
 ) -> np.ndarray:
-    """Shares of an activation's variation by the degree of its polynomials.
+    """Return the share of each polynomial degree in an activation's variation.
 
-    The growth factor is the mean of k + k^2 / (B - 3) under the shares of the
-    degrees k, and of k itself in the limit.
+    The growth factor is the mean of k + k^2 / (B - 3) over the degrees k, weighted by
+    their shares; in the limit it is the mean of k.
 
     Parameters
     ----------
     activation, batch_size
         As in `growth_factor`, and with the same errors.
     degrees : int of at least 1
-        How many shares to return.
+        The number of shares to return.
 
     Returns
     -------
     ndarray, shape (degrees,)
-        Of the degrees 1, 2, ...; what is missing to 1 is in higher ones.
+        The shares of the degrees 1, 2, ...; higher degrees have the rest of 1.
 
     Examples
     --------
@@ -167,11 +169,11 @@ def residual_growth(
     depth: int,
     variance: float = 1.0,
 ) -> float:
-    """Growth of the squared gradient norm through a stack of residual layers.
+    """Return the growth of the squared gradient norm through residual layers.
 
-    A layer adds W activation(batch norm(h)) to h, where W has independent entries
-    of variance 1 / width. The growth is a power of the depth: its exponent is
-    `growth_factor`.
+    A layer adds W activation(batch norm(h)) to h, where W has independent entries of
+    variance 1 / width. The growth is a power of the depth, with `growth_factor` as its
+    exponent.
 
     Parameters
     ----------
@@ -179,12 +181,12 @@ def residual_growth(
         As in `growth_factor`, and with the same errors.
     depth : int of at least 1
     variance : float above 0
-        Of a unit of the input over many batches.
+        The variance of an input unit over many batches.
 
     Returns
     -------
     float
-        The squared gradient norm at the input over that at the output.
+        The squared gradient norm at the input, divided by that at the output.
 
     Examples
     --------
@@ -200,6 +202,6 @@ def residual_growth(
     _checks.check_positive("variance", variance)
     factor = growth_factor(activation, batch_size)
     q, c = fixed_point(activation, batch_size)
-    # The variance of a unit, in units of what a layer adds to it.
-    variances = variance / (q - c) + np.arange(depth)
+    # The variance of a unit, in units of the variance that a layer adds.
+    variances = variance / (q - c) + np.arange(depth)  # (depth,)
     return float(np.exp(np.log1p(factor / variances).sum()))

@@ -16,9 +16,9 @@ class Growth(NamedTuple):
     """Squared gradient norms through a random network, layer by layer.
 
     ``log_squared_norms``, of shape (depth + 1,), holds natural logarithms: of the
-    gradient at the input of each layer, the lowest first, and at the network's
-    output, where it is 0. ``factor`` is the mean growth a layer, without the
-    topmost, and ``spread`` the standard deviation of the growth over the layers.
+    squared norm at the input of each layer, the lowest first, and at the network's
+    output, where it is 0. ``factor`` is the mean growth per layer, without the top one,
+    and ``spread`` the standard deviation of the growth over the layers.
     """
 
     log_squared_norms: np.ndarray
@@ -36,22 +36,22 @@ def simulate_growth(
 ) -> Growth:
     """Measure the growth of gradients in one random network.
 
-    The input is the activation of Gaussian numbers, normalised, so that already
-    the first layer is as deep as the theory has it. A random gradient, the same
-    in distribution for every example, comes in at the top. The topmost layer takes
-    away its mean over the batch and does not count. All is float64: the growth
-    that is measured also blows up rounding errors, and float32 would give other
-    numbers on every machine, though about the same mean.
+    The input is the activation of normalised Gaussian numbers, so even the first layer
+    has an input as the theory has it deep in the network. A random gradient, of the
+    same distribution for every example, enters at the top. The top layer removes its
+    mean over the batch and does not count. Everything is float64: rounding errors grow
+    like the gradients, and float32 would give other numbers on every machine, though
+    about the same mean.
 
     Parameters
     ----------
     activation : str or callable
         As in `growth_factor`.
     batch_size : int of at least 4
-        Up to 5 the variance of the growth a layer is infinite.
+        Up to 5, the variance of the growth per layer is infinite.
     width : int of at least 2
-        The theory is its limit: the factor's error is of the order of the batch
-        size over the width.
+        The theory is the limit of infinite width: the factor's error is of the order
+        of the batch size divided by the width.
     depth : int of at least 3
     seed : int
     device : str or torch.device, optional
@@ -64,8 +64,8 @@ def simulate_growth(
     Raises
     ------
     TypeError, ValueError
-        If the activation is unknown or the gradient does not stay finite, or if
-        a number is out of range.
+        If the activation is unknown or not differentiable by autograd, a number is out
+        of range, or the gradient does not stay finite and above 0.
 
     Examples
     --------
@@ -106,24 +106,24 @@ def gradient_norms(
     x: torch.Tensor,
     upstream: torch.Tensor,
 ) -> np.ndarray:
-    """Send a batch up through layers and a gradient down; measure it on its way.
+    """Send a batch up through layers and a gradient down; measure the gradient.
 
-    The gradient is rescaled at each layer, so that no depth makes it overflow.
+    The gradient is rescaled at each layer, so it overflows at no depth.
 
     Parameters
     ----------
     layers : sequence of callables
         Each takes the output of the one before it.
     x : Tensor
-        The input of the first.
+        The input of the first layer.
     upstream : Tensor
-        The gradient at the output of the last, of that output's shape.
+        The gradient at the output of the last layer, of that output's shape.
 
     Returns
     -------
     ndarray, shape (len(layers) + 1,)
         Logarithms of the squared norm of the gradient at the input of each layer,
-        and of upstream.
+        and of ``upstream``.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""The law of one normalised value of a batch, and expansions in its polynomials.
+"""The distribution of one normalised value of a batch, and its polynomials.
 
 A batch of B with mean 0 and mean square 1 lies on a sphere of radius sqrt(B) in
-B - 1 dimensions. If it is uniform there, one of its values is sqrt(B - 1) sin(a),
-where a has a density proportional to cos(a)^(B - 3). With B infinite the value is
-standard normal; the code writes None for that B.
+B - 1 dimensions. If it is uniform on it, one of its values is sqrt(B - 1) sin(a),
+where a has a density proportional to cos(a)^(B - 3). For infinite B the value is
+standard normal; the code writes None for this B.
 """
 
 from typing import NamedTuple
@@ -36,16 +36,16 @@ class Sampled(NamedTuple):
 
     @property
     def variance(self):
-        """Of the activation."""
+        """The variance of the activation."""
         return self.weights @ self.values**2
 
 
 @_arrays.silently()
 def sample(function, batch_size, finest=np.inf):
-    """Return the activation on a rule that is fine enough for its kinks.
+    """Return the activation on a quadrature rule that is fine enough for its kinks.
 
-    No panel of the rule is longer than ``finest``; panels are halved until no
-    integral changes by it.
+    No panel of the rule is longer than ``finest``; panels are halved until this changes
+    no integral.
     """
     edges = _edges(batch_size, finest)
     check_elementwise(function, _value(edges, batch_size))
@@ -54,7 +54,7 @@ def sample(function, batch_size, finest=np.inf):
         lambda panels: _integrals(function, batch_size, panels),
         shortest=1e-13 * _spread(batch_size),
         refusal=_TOO_FAST,
-        # A kink beyond the last node of a panel shows at its ends alone.
+        # A kink beyond the last node of a panel shows only at the panel's ends.
         missed=lambda panels: (
             _missed(function, batch_size, panels) * _spread(batch_size)
         ),
@@ -81,7 +81,7 @@ def _sampled(function, batch_size, panels):
 
 
 def _check_mass(batch_size, panels, mass):
-    """Raise if the mean squares overflow, or come from around a point."""
+    """Raise if a mean square overflows, or most of it comes from around one point."""
     tiny = np.diff(panels, axis=0)[0] < 1e-9 * _spread(batch_size)
     total = mass.sum()
     if not np.isfinite(total) or mass[tiny].sum() > 1e-6 * total:
@@ -92,7 +92,10 @@ def _check_mass(batch_size, panels, mass):
 
 
 def _missed(function, batch_size, panels):
-    """What the values gain on a panel beyond the integral of the slopes, by density."""
+    """Return, per panel, how far the slopes' integral misses the values' change.
+
+    The difference is weighted by the density.
+    """
     values, _ = values_and_slopes(function, _value(panels, batch_size))
     a, weights = _quadrature.points(panels)
     _, slopes = values_and_slopes(function, _value(a, batch_size))
@@ -102,7 +105,7 @@ def _missed(function, batch_size, panels):
 
 
 def _check_slopes(function, batch_size, panels, deviation):
-    """Raise unless the values follow the slopes on every panel that has mass."""
+    """Raise unless the values are the slopes' integral on every panel that has mass."""
     missed = _missed(function, batch_size, panels)
     if missed.max() > 1e-7 * deviation:
         place = _value(panels[0, missed.argmax()], batch_size)
@@ -114,7 +117,7 @@ def _check_slopes(function, batch_size, panels, deviation):
 
 
 def _spread(batch_size):
-    """About the standard deviation of the coordinate."""
+    """Return roughly the standard deviation of the coordinate a."""
     return 1.0 if batch_size is None else (batch_size - 3) ** -0.5
 
 
@@ -123,7 +126,7 @@ def _edges(batch_size, finest):
     reach = _FARTHEST * spread
     if batch_size is not None:
         reach = min(reach, np.pi / 2)
-    # An odd number, so that a kink at 0 is not on an edge, but found.
+    # The number is odd, so a kink at 0 is not on an edge and is found.
     panels = 2 * int(np.ceil(reach / min(finest, 1.5 * spread))) + 1
     return np.linspace(-reach, reach, panels + 1)
 
@@ -133,12 +136,12 @@ def _value(a, batch_size):
 
 
 def _speed(a, batch_size):
-    """The derivative of the value in the coordinate."""
+    """Return the derivative of the value with respect to the coordinate a."""
     return 1.0 if batch_size is None else np.sqrt(batch_size - 1) * np.cos(a)
 
 
 def _density(a, batch_size):
-    """A multiple of the density, 1 at 0."""
+    """Return the density of the coordinate a, scaled to 1 at 0."""
     if batch_size is None:
         return np.exp(-(a**2) / 2)
     # The power cos(a)^(B - 3) would magnify the rounding of the cosine.
@@ -148,7 +151,7 @@ def _density(a, batch_size):
 
 def _on_panels(function, batch_size, panels):
     a, weights = _quadrature.points(panels)
-    y = _value(a, batch_size)
+    y = _value(a, batch_size)  # (panels, 16)
     return y, weights * _density(a, batch_size), *values_and_slopes(function, y)
 
 
@@ -161,11 +164,11 @@ def _integrals(function, batch_size, panels):
 class Expansion(NamedTuple):
     """The squared coefficients of an activation, degree by degree from 1.
 
-    The polynomials are those orthonormal under the law: Gegenbauer's, or Hermite's
-    in the limit. ``pair`` holds each polynomial at the correlation of two values of
-    a batch, over its value at 1: 0 in the limit, where they are independent.
-    ``energy`` is the sum of k (k + B - 3) times the square of degree k over all
-    degrees, also those left out; in the limit that of k times the square.
+    The polynomials are orthonormal under the distribution of one value: Gegenbauer's,
+    or Hermite's in the limit. ``pair`` holds each polynomial at the correlation of two
+    values of a batch, divided by its value at 1: 0 in the limit, where they are
+    independent. ``energy`` is the sum over all degrees k, also those left out, of
+    k (k + B - 3) times the square of degree k; in the limit, of k times that square.
     """
 
     squares: np.ndarray
@@ -181,8 +184,8 @@ class Expansion(NamedTuple):
 def expand(function, batch_size, degrees=None):
     """Return the activation's `Sampled` and its `Expansion`.
 
-    The expansion stops at the given degree, or where two values of a batch hardly
-    share what is left.
+    The expansion stops at the given degree, or where the rest hardly adds to the
+    product of two values of a batch.
     """
     if batch_size is None:
         pair = np.zeros(degrees or 1)
@@ -191,7 +194,7 @@ def expand(function, batch_size, degrees=None):
         energy = rule.weights @ rule.slopes**2
     else:
         pair = _pair(batch_size)[:degrees]
-        # Two waves of the highest polynomial to a panel of 16 nodes.
+        # Two waves of the highest polynomial on each panel of 16 nodes.
         rule = sample(function, batch_size, finest=4 * np.pi / len(pair))
         t, couplings = rule.y / np.sqrt(batch_size - 1), _couplings(batch_size, pair)
         energy = rule.weights @ ((batch_size - 1 - rule.y**2) * rule.slopes**2)
@@ -200,7 +203,7 @@ def expand(function, batch_size, degrees=None):
 
 
 def _pair(batch_size):
-    """The values of `Expansion.pair`, as many as count."""
+    """Return the values of `Expansion.pair` that are not negligible."""
     r = -1 / (batch_size - 1)
     found = [1.0, r]
     for k in range(1, _HIGHEST_DEGREE):
@@ -212,14 +215,14 @@ def _pair(batch_size):
 
 
 def _couplings(batch_size, pair):
-    """The numbers of the three-term recurrence of the sphere's polynomials."""
+    """Return the coefficients of the polynomials' three-term recurrence."""
     alpha, k = (batch_size - 3) / 2, np.arange(1, len(pair) + 1)
     return np.sqrt(k * (k + 2 * alpha - 1) / (k + alpha) / (k + alpha - 1)) / 2
 
 
 def _squares(rule, t, couplings, batch_size, energy):
-    """Squared coefficients of the degrees from 1, until they hold all the energy."""
-    weighted = rule.weights * rule.values
+    """Return the squared coefficients from degree 1, until they hold all the energy."""
+    weighted = rule.weights * rule.values  # (nodes,)
     before, now, previous = np.zeros_like(t), np.ones_like(t), 0.0
     found, left = [], energy
     for k, coupling in enumerate(couplings, 1):

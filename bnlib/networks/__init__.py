@@ -1,6 +1,6 @@
-"""The networks that chapters and experiments train, and the one of a hidden layer.
+"""The networks that chapters and experiments train, and the one-hidden-layer problem.
 
-`OneHiddenLayer` and what belongs to it are those of `bnlib.problems` and `bnlib.optim`.
+`OneHiddenLayer` and its companions come from `bnlib.problems` and `bnlib.optim`.
 """
 
 from bnlib.networks._small import accuracy, feed_forward, mlp, train_classifier

@@ -27,21 +27,22 @@ def feed_forward(
     Parameters
     ----------
     widths : sequence of int
-        Inputs, hidden units layer by layer, outputs; at least two numbers.
+        The numbers of inputs, of hidden units layer by layer, and of outputs; at least
+        two numbers.
     norm : callable, optional
-        Makes the layer between each hidden layer and its activation, from the number
-        of units.
+        Takes the number of units and returns the layer to put between each hidden layer
+        and its activation.
     activation : callable
-        Makes the layer after each hidden one.
+        Returns the layer after each hidden layer.
     scale : callable, optional
-        Gives the standard deviation of a layer's weights from its number of inputs.
-        Without it they are He's: sqrt(2 / inputs).
+        Takes a layer's number of inputs and returns the standard deviation of its
+        weights. The default is He's: sqrt(2 / inputs).
     dropout : float in [0, 1]
         If not 0, dropout with this probability follows each activation.
     generator : torch.Generator
-        Draws the weights; they are the same with and without a norm.
+        The generator of the weights, which are the same with and without a norm.
     dtype : torch.dtype
-        Of the linear layers' parameters.
+        The dtype of the linear layers' parameters.
 
     Returns
     -------
@@ -101,9 +102,9 @@ def mlp(
     widths : sequence of int
         Inputs, hidden units layer by layer, outputs; at least two numbers.
     batch_norm : bool
-        Put a `bnlib.nn.BatchNorm1d` between each hidden layer and its ReLU.
+        Whether to put a `bnlib.nn.BatchNorm1d` between each hidden layer and its ReLU.
     generator : torch.Generator
-        Draws He's initial weights; they are the same with and without batch norm.
+        The generator of He's initial weights, the same with and without batch norm.
     dtype : torch.dtype
         Of the parameters.
 
@@ -141,9 +142,9 @@ def train_classifier(
     batch_size: int,
     generator: torch.Generator,
 ) -> bool:
-    """Minimise the cross entropy by plain minibatch SGD, in place.
+    """Train a classifier in place: minimise the cross entropy by plain minibatch SGD.
 
-    Each epoch passes over the rows in a new order; an incomplete last minibatch
+    Each epoch goes through the rows in a new random order; an incomplete last minibatch
     is left out.
 
     Parameters
@@ -154,18 +155,19 @@ def train_classifier(
     learning_rate : float above 0
     epochs, batch_size : int, at least 1
     generator : torch.Generator
-        Draws the order of the rows.
+        The generator of the rows' order.
 
     Returns
     -------
     bool
-        Whether every epoch ended with a finite loss; training stops after the first
-        that did not.
+        True if every epoch ended with a finite loss; training stops after the first
+        epoch that did not.
 
     Raises
     ------
     TypeError, ValueError
-        If a number is out of range; the network is then as it was.
+        If a number is out of range, or ``batch_size`` is above the number of rows; the
+        network has then not changed.
 
     Examples
     --------
@@ -205,9 +207,9 @@ def train_classifier(
 
 @torch.no_grad()
 def accuracy(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
-    """Return the share of rows that the network, in eval mode, labels right.
+    """Return the share of rows that the network labels right in eval mode.
 
-    Every layer is in its mode of before when this returns, or raises.
+    Every layer is back in its previous mode when this returns or raises.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def gradient_descent(
     ----------
     problem : Problem
     w0 : array, shape (d,)
-        The start. Computed with in float64; the argument is not changed.
+        The start. It is copied to float64, and not changed.
     steps : int, at least 0
         The largest number of steps.
     lr : float above 0, optional
@@ -39,8 +39,8 @@ def gradient_descent(
     Returns
     -------
     Trace
-        A run that leaves the finite numbers stops as "diverged"; its last
-        entry shows where.
+        A run that leaves the finite numbers stops as "diverged"; its last entry shows
+        where.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def gradient_descent(
     with _arrays.silently():
         for step in range(steps + 1):
             ray = ray_of(problem, w)
-            gradient = ray.gradient()
+            gradient = ray.gradient()  # (d,)
             reason = recorder.record(ray, gradient)
             if reason or step == steps:
                 break
@@ -85,9 +85,9 @@ def accelerated_gradient(
 ) -> Trace:
     """Minimise a problem by Nesterov's method with restarts.
 
-    Each step is one of gradient descent, from a point beyond w on the line through
-    the last two iterates. Where w moves up the gradient found there, the momentum
-    starts anew.
+    Each step is a step of gradient descent from a point beyond w, on the line through
+    the last two iterates. If w moves up the gradient at that point, the momentum
+    starts again from its first value.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def accelerated_gradient(
     Returns
     -------
     Trace
-        Of the iterates w, not of the points beyond them. Their gradients serve the
-        trace and tol alone and are computed off the clock.
+        The iterates w, not the points beyond them. The gradients at the iterates serve
+        only the trace and tol, and their time does not count.
 
     Raises
     ------
@@ -128,8 +128,8 @@ def accelerated_gradient(
             reason = recorder.record(ray, ray.gradient)
             if reason or step == steps:
                 break
-            gradient = beyond.gradient()
-            last, ray = ray, ray_of(problem, beyond.w - lr * gradient)
+            gradient = beyond.gradient()  # (d,)
+            last, ray = ray, ray_of(problem, beyond.w - lr * gradient)  # w: (d,)
             if float(gradient @ (ray.w - last.w)) > 0:
                 momentum = 1.0
             following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2

@@ -34,7 +34,7 @@ def gdnp(
     bracket: tuple[float, float] | None = None,
     callback: Callable[..., Any] | None = None,
 ) -> Trace:
-    """Minimise f(g w / |w|_S) by turns: a gradient step on w, a search for g.
+    """Minimise f(g w / |w|_S) by turns: a gradient step on w, then a search for g.
 
     The step on w is ``w - s grad_w f`` with ``s = -|w|_S^3 / (L g h)`` and
     ``h = c1 u.w``. For Gaussian z, and for least squares, it is one of gradient
@@ -43,33 +43,34 @@ def gdnp(
     For other data it may stall or go up; the line search goes down.
 
     On a `FiniteHalfspace` a step costs one product with Z and one with its transpose
-    (two where S is not formed), all else O(n).
+    (two if S is not formed), everything else O(n).
 
     Parameters
     ----------
     problem : NormalisedProblem
     w0 : array, shape (d,)
-        The start, with u.w0 and |w0|_S not 0. Computed with in float64; the argument
-        is not changed.
+        The start, with u.w0 and |w0|_S not 0. It is copied to float64, and not
+        changed.
     g0 : float other than 0, optional
-        The length at the start. None finds it as at every other iterate, from 1 with
-        the sign opposite to u.w0; with ``length="gradient"`` it is that itself.
+        The length at the start. None searches for it as at every other iterate, from
+        1 with the sign opposite to u.w0; with ``length="gradient"`` that is the
+        length itself.
     steps : int, at least 0
         The largest number of steps.
     tol : float, at least 0
         Stop where the norm of f's gradient is at most this.
     step : "paper" or "line_search"
-        "line_search": along the same direction, to where the slope of f at fixed g
-        is at most a tenth of what it was.
+        "line_search" goes along the same direction until the slope of f at fixed g is
+        at most a tenth of its first value.
     length : "bisection", "newton" or "gradient"
-        How g is found at each new w. "bisection" halves a bracket so many times;
-        "newton" ends at rounding after two to four evaluations; "gradient" takes
-        one step of gradient descent, and needs no minimum to exist: the plain sigmoid
-        has none over a Gaussian, and over data often only very far out.
+        How to find g at each new w. "bisection" halves a bracket ``bisection_steps``
+        times. "newton" ends at rounding after two to four evaluations. "gradient" takes
+        one step of gradient descent and needs no minimum to exist: the plain sigmoid
+        has none over a Gaussian, and over data often one very far out.
     bisection_steps : int, at least 0
     bracket : pair of floats, optional
         Lengths between which the slope along w goes from below 0 to above, at every
-        iterate. None finds them about the last g, on both sides of 0.
+        iterate. None searches for them about the last g, on both sides of 0.
     callback : callable, optional
         ``callback(step, w, value)``, called at every iterate with a copy of w; a
         true answer stops.
@@ -77,15 +78,17 @@ def gdnp(
     Returns
     -------
     Trace
-        Ended early by "no bracket" or "separable", the last entry has the length of
-        the one before; at the start, that from which the search began.
+        If it stops as "no bracket" or "separable", its last entry has the length of
+        the entry before it; at the start, the length from which the search began.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind or out of range, w0 does not fit the
-        problem, |w0|_S or u.w0 is 0, or the slope has no such change of sign across
-        the bracket at w0.
+        If the problem has no rays, w0 does not fit it, |w0|_S or u.w0 is 0, g0 is 0,
+        ``steps``, ``tol`` or ``bisection_steps`` is negative, ``step``, ``length``,
+        ``bracket`` or ``callback`` is none of the above, a bracket is given with
+        ``length="gradient"``, or the slope does not rise through 0 across the bracket
+        at w0.
 
     Examples
     --------
@@ -121,12 +124,12 @@ def gdnp(
 
 
 def _run(ray, g0, steps, lengths, mover, recorder):
-    """Take the steps; return why they ended."""
+    """Take the steps and record them; return the reason for the stop."""
     g, reason = float(g0 or 0), None
     if g0 is None:
         g, reason = lengths.first(ray)
     for step in range(steps + 1):
-        # First, since what it evaluates serves the gradient as well.
+        # The moments come first: the gradient uses their evaluations too.
         moments = ray.moments(g / ray.norm)
         gradient = ray.gradient(g / ray.norm)
         found = recorder.record(ray, gradient, g)
@@ -153,17 +156,17 @@ class _Lengths:
         self._flat = not getattr(loss, "strictly_increasing", False)
 
     def first(self, ray):
-        """Return the length at the start, and why to stop there, or None."""
+        """Return the length at the start, and a reason to stop there or None."""
         usual = -math.copysign(1.0, ray.uw)
         if self._method == "gradient":
             return usual, None
         found = self.next(ray, usual)
-        # How far that is from the usual says nothing of the next.
+        # The distance from the usual start does not predict the next change of g.
         self._before = None
         return found
 
     def next(self, ray, g):
-        """Return the length from the last one, g, and why to stop, or None."""
+        """Return the length that follows g, and a reason to stop or None."""
         slope = _length.slope_along(ray)
         if self._method == "gradient":
             # The slope's own Lipschitz constant, since E (z.w)^2 = |w|_S^2.
@@ -182,13 +185,13 @@ class _Lengths:
         return g, "separable" if one_sided else "no bracket"
 
     def _guess(self, g):
-        """Return where Newton's method starts: as far on as g has come since before."""
+        """Return Newton's start: g changed by as much as at the last iterate."""
         on = g if self._before is None else 2 * g - self._before
         return on if on * g > 0 else g
 
 
 class _PaperStep:
-    """The step that is one of gradient descent on rho."""
+    """The paper's step: one of gradient descent on rho."""
 
     def __init__(self, problem):
         self._problem = problem
@@ -200,7 +203,7 @@ class _PaperStep:
 
 
 class _LineSearch:
-    """A search along the same direction, with f's slope there, at O(n) a trial."""
+    """A line search on f's slope along the same direction; a trial costs O(n)."""
 
     def __init__(self, problem):
         self._problem = problem
@@ -229,7 +232,7 @@ class _LineSearch:
 
 
 def _search(ray, direction, g, step, start):
-    """Return a step at which the slope is small beside the one at the start."""
+    """Return a step at which the slope is at most a tenth of that at the start."""
     low, high = 0.0, math.inf
     slope_low, slope_high = start, math.nan
     for _ in range(12):
@@ -252,7 +255,7 @@ def _search(ray, direction, g, step, start):
 
 
 def _slope(ray, direction, g):
-    """Return the derivative of f(g w / |w|_S) in t as w <- w - t direction."""
+    """Return the derivative of f(g w / |w|_S) by t as w moves to w - t direction."""
     scale = g / ray.norm
     radial = ray.slope(scale) / ray.norm / ray.norm
     return -scale * (ray.along(direction, scale) - radial * ray.inner(direction))
@@ -261,10 +264,10 @@ def _slope(ray, direction, g):
 def tangent_and_size(problem, ray, gradient, moments):
     """Return t and r: grad_w f = g/|w|_S t, and the step of GDNP adds r t to w.
 
-    ``t = grad f - (w.grad f / |w|_S^2) S w``. Since g cancels in s grad_w f, it is
-    left out of both; nor is |w|_S^3 formed, which would overflow first.
+    ``t = grad f - (w.grad f / |w|_S^2) S w``. Because g cancels in s grad_w f, neither
+    t nor r contains it. |w|_S^3 is not formed either: it would overflow first.
     """
-    tangent = gradient - (moments.slope / ray.norm / ray.norm) * ray.Sw
+    tangent = gradient - (moments.slope / ray.norm / ray.norm) * ray.Sw  # (d,)
     divisor = problem.L * moments.c1
     size = ray.norm / ray.uw * (ray.norm / divisor) if divisor else math.inf
     return tangent, size

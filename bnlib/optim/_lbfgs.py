@@ -29,14 +29,14 @@ def lbfgs(
     ----------
     problem : Problem
     w0, steps, tol, callback
-        As for `gradient_descent`; a step may cost several evaluations.
+        As for `gradient_descent`. A step may cost several evaluations.
     memory : int, at least 1
-        How many past steps it models the curvature with.
+        The number of past steps that model the curvature.
 
     Returns
     -------
     Trace
-        "stalled" where the line search finds nothing lower, as at rounding.
+        It stops as "stalled" if the line search finds no lower value, as at rounding.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def _minimise(oracle, start, recorder, steps, memory):
             reason = reason or "steps"
             raise StopIteration
 
-    # Its own tolerances are off: the trace decides.
+    # SciPy's tolerances are off: the trace decides when to stop.
     options = {"maxiter": steps + 1, "maxfun": 2**31 - 1, "ftol": 0.0, "gtol": 0.0}
     minimize(
         oracle,
@@ -94,7 +94,7 @@ def _minimise(oracle, start, recorder, steps, memory):
 
 
 class _Oracle:
-    """Value and gradient for SciPy, on NumPy arrays; keeps what it found last."""
+    """Value and gradient on NumPy arrays, for SciPy; it keeps the last ones."""
 
     def __init__(self, problem, like):
         self._problem = problem

@@ -1,22 +1,22 @@
-"""The length g at which f(g w / |w|_S) has slope 0, going from below 0 to above."""
+"""Find the length g at which the slope of f(g w / |w|_S) rises through 0."""
 
 import math
 
 from bnlib import _checks
 
-# Lengths are in units of the spread of z.w, so that this is as good as endless.
+# Lengths are in units of the spread of z.w, so this is as good as infinite.
 _LONGEST = 1e8
-# Newton's next step would be of about the square of this.
+# The next step of Newton's method would be of about the square of this.
 _CLOSE = 1e-6
 _ATTEMPTS = 30
 
 
 def find_bracket(slope, g, flat):
-    """Return (a, b), the slope below 0 at a and above 0 at b, or None.
+    """Return (a, b) with slope below 0 at a and above 0 at b, or None.
 
-    The search doubles its stride, first downhill from g, through 0 if need be, then
-    the other way: where f is not convex its minimum may lie behind a maximum. With
-    ``flat`` an end may have slope 0, as in a minimum that has a breadth.
+    The search doubles its stride, first downhill from g, through 0 if need be, and then
+    the other way: if f is not convex, its minimum may lie behind a maximum. With
+    ``flat``, the slope may be 0 at an end, as in a minimum that is an interval.
     """
     start = slope(g)
     if start == 0:
@@ -33,7 +33,7 @@ def find_bracket(slope, g, flat):
 
 
 def _scan(slope, g, start, side, flat):
-    """Return points of the scan to one side between which a minimum lies, or None."""
+    """Return two points on one side of g that have a minimum between them, or None."""
     last, last_slope = g, start
     stride = _stride(g)
     new = g + side * stride
@@ -42,7 +42,7 @@ def _scan(slope, g, start, side, flat):
         low, high = (last_slope, new_slope) if side > 0 else (new_slope, last_slope)
         if low < 0 < high or (flat and low <= 0 <= high):
             return (last, new) if side > 0 else (new, last)
-        # An exact 0 on the way belongs to the interval between its neighbours.
+        # A point with slope exactly 0 lies inside the interval of its neighbours.
         if new_slope != 0:
             last, last_slope = new, new_slope
         stride *= 2
@@ -67,13 +67,13 @@ def _stride(g):
 
 
 def rises(slope, ends, flat):
-    """Say whether the slope goes from below 0 to above between the ends."""
+    """Return True if the slope rises through 0 between the ends."""
     low, high = (slope(end) for end in ends)
     return low < 0 < high or (flat and low <= 0 <= high)
 
 
 def bisect(slope, ends, steps):
-    """Return the middle of the interval that so many halvings leave."""
+    """Return the middle of the interval after this number of halvings."""
     low, high = ends
     for _ in range(steps):
         middle = (low + high) / 2
@@ -92,7 +92,7 @@ def bisect(slope, ends, steps):
 def newton(ray, g, bracket, flat):
     """Return the root by Newton's method from g, or None.
 
-    A step that fails, or leaves the signs known so far, hands over to bisection.
+    Bisection replaces a step that fails or leaves the interval known to hold the root.
     """
     low, high = bracket or (-math.inf, math.inf)
     if not low < g < high:
@@ -107,8 +107,8 @@ def newton(ray, g, bracket, flat):
         new = g - here / curvature if 0 < curvature < math.inf else math.nan
         if not (low < new < high and abs(new - g) <= 4 * max(abs(g), 1.0)):
             break
-        # No tail that falls for ever ends here: the steps along one like e^-g stay
-        # above g / 745 until it underflows.
+        # A tail that falls for ever does not end here: along one like e^-g the steps
+        # stay above g / 745 until it underflows.
         if abs(new - g) <= _CLOSE * abs(g):
             return new
         g = new

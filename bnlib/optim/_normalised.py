@@ -1,4 +1,4 @@
-"""Gradient descent on length and direction, parted as BN and weight norm do it."""
+"""Gradient descent on length and direction, separated as in BN and weight norm."""
 
 from collections.abc import Callable
 from typing import Any
@@ -77,11 +77,11 @@ def bn_gradient_descent(
     with _arrays.silently():
         for step in range(steps + 1):
             scale = g / ray.norm
-            gradient, slope = ray.gradient(scale), ray.slope(scale) / ray.norm
+            gradient, slope = ray.gradient(scale), ray.slope(scale) / ray.norm  # (d,)
             reason = recorder.record(ray, gradient, g)
             if reason or step == steps:
                 break
-            tangent = gradient - (slope / ray.norm) * ray.Sw
+            tangent = gradient - (slope / ray.norm) * ray.Sw  # (d,)
             new = problem.ray(ray.w - (lr * scale) * tangent)
             if not has_length(new):
                 reason = "overflow"
@@ -123,8 +123,8 @@ def wn_gradient_descent(
     Returns
     -------
     Trace
-        Of w; the trace's g is as for every method the length of the solution in the
-        norm of S, here ``g |w|_S / |w|``.
+        The iterates w. As for every method, the trace's g is the length of the solution
+        in the norm of S, here ``g |w|_S / |w|``.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def wn_gradient_descent(
             reason = recorder.record(ray, gradient, scale * ray.norm)
             if reason or step == steps:
                 break
-            tangent = gradient - (slope / size) * ray.w
+            tangent = gradient - (slope / size) * ray.w  # (d,)
             new = problem.ray(ray.w - (lr * scale) * tangent)
             size = _euclidean(new.w)
             if not has_length(new):
@@ -174,13 +174,13 @@ def rayleigh_descent(
     tol: float = 0.0,
     callback: Callable[..., Any] | None = None,
 ) -> Trace:
-    """Minimise f(g w / |w|_S) by descent on rho, g being least squares' best length.
+    """Minimise f(g w / |w|_S) by descent on rho, with the best g of least squares.
 
     That length is ``-u.w / |w|_S``, and the step on w is ``|w|_S^2 / (2 L |rho|)``
-    times the gradient of rho. On `bnlib.decoupling.LeastSquares`, whose best value
-    along w is ``rho(w)`` and a constant, ``rho(w_t) - rho*`` is at most
-    ``(1 - mu/L)^(2 t) (rho(w_0) - rho*)``. On another problem only the direction
-    is what it is for.
+    times the gradient of rho. The best value of `bnlib.decoupling.LeastSquares` along w
+    is ``rho(w)`` plus a constant, and ``rho(w_t) - rho*`` is at most
+    ``(1 - mu/L)^(2 t) (rho(w_0) - rho*)``. On any other problem only the direction is
+    meaningful.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The checks of what the optimisers are given, and the rays of any problem."""
+"""The checks of the optimisers' arguments, and rays of any problem."""
 
 import math
 
@@ -8,7 +8,7 @@ _SHORTEST = 1e-290
 
 
 class _PlainRay:
-    """A ray of a problem that has none of its own, at scale 1."""
+    """A ray at scale 1 of a problem that defines no rays."""
 
     def __init__(self, problem, w):
         self._problem = problem
@@ -31,12 +31,12 @@ class _PlainRay:
 
 
 def ray_of(problem, w):
-    """Return the ray through w, of any problem."""
+    """Return the ray through w; the problem need not define rays."""
     return problem.ray(w) if hasattr(problem, "ray") else _PlainRay(problem, w)
 
 
 def check_run(problem, w0, steps, tol, callback):
-    """Check what every optimiser takes; return the start, a copy in float64."""
+    """Check the arguments of every optimiser; return a copy of the start in float64."""
     if not hasattr(problem, "dim"):
         raise TypeError(
             f"problem is {problem!r}: give one with dim, value and gradient"
@@ -54,7 +54,7 @@ def check_run(problem, w0, steps, tol, callback):
 
 
 def check_step(problem, lr, name="lr"):
-    """Return the step of that name, or the safe one if it is None."""
+    """Return the learning rate of that name, or the safe one if it is None."""
     if lr is None:
         return 1 / problem.gradient_lipschitz
     _checks.check_positive(name, lr)
@@ -62,7 +62,7 @@ def check_step(problem, lr, name="lr"):
 
 
 def check_normalised(problem, w):
-    """Return the ray through a start w that has a length; the problem must have S."""
+    """Return the ray through the start w; raise if w has no length or there is no S."""
     if not hasattr(problem, "ray"):
         raise TypeError(
             f"{type(problem).__name__} has no rays: give a problem with u, S and "
@@ -77,12 +77,12 @@ def check_normalised(problem, w):
 
 
 def has_length(ray):
-    """Say whether g / |w|_S is a number for every g that may come up."""
+    """Return True if g / |w|_S is finite for every g that may come up."""
     return _SHORTEST < ray.norm < math.inf
 
 
 def check_aligned(problem, ray):
-    """Raise if u.w0 is 0, or as near to it as rounding leaves it."""
+    """Raise if u.w0 is 0 up to rounding."""
     rounding = 1e-16 * (8 + problem.dim) * float(abs(problem.u * ray.w).sum())
     if abs(ray.uw) <= rounding:
         raise ValueError(f"u.w0 is {ray.uw:.3g}, 0 to rounding: rho has no slope there")

@@ -10,26 +10,25 @@ from bnlib.optim._gdnp import gdnp
 from bnlib.optim._trace import Trace
 from bnlib.problems import FiniteOneHiddenLayer, OneHiddenLayer
 
-# A line search stalls where the direction is already the best to rounding.
+# A line search stalls if the direction is already the best up to rounding.
 _ENOUGH = ("steps", "tolerance", "stalled")
 
 
 @dataclass(frozen=True, eq=False)
 class SweepTrace:
-    """What the sweeps did; index 0 is before the first, all units 0.
+    """The course of the sweeps; index 0 is before the first one, with all units 0.
 
     Attributes
     ----------
     W : array, shape (n_sweeps + 1, m, d)
         The weights after each sweep.
     values, grad_norms : arrays, shape (n_sweeps + 1,)
-        The value and the Euclidean norm of the gradient in all units there.
+        The value and the Euclidean norm of the gradient in all units, at W.
     units : list of lists of bnlib.optim.Trace
-        What GDNP did, by sweep and unit.
+        The traces of GDNP, by sweep and unit.
     stop_reason : str
-        "sweeps" or "tolerance"; else that with which GDNP on the last unit of
-        ``units`` ended early, for example "no bracket". An unfinished sweep counts as
-        one.
+        "sweeps" or "tolerance"; or, if GDNP ended early on the last unit of ``units``,
+        its stop reason, for example "no bracket". An unfinished sweep counts as one.
 
     Examples
     --------
@@ -67,20 +66,20 @@ def gdnp_sweeps(
 ) -> SweepTrace:
     """Minimise over one hidden unit after the other by GDNP, in sweeps over all.
 
-    In the first sweep the units that follow are 0, as the theorem on a unit asks;
-    after it they are where the last sweep left them.
+    In the first sweep the units that follow are 0, as the theorem on a unit requires;
+    in later sweeps they keep their values from the sweep before.
 
     Parameters
     ----------
     layer : OneHiddenLayer or FiniteOneHiddenLayer
     W0 : NumPy array, shape (m, d)
-        Where each unit's first run starts: only directions count, and for none may
-        u.w0 be 0.
+        The start of each unit's first run. Only the directions of the rows count; u
+        times a row must not be 0.
     sweeps : int, at least 0
     tol : float, at least 0
         Stop before or after a sweep where the norm of the gradient is at most this.
     **options
-        Those of `bnlib.optim.gdnp` but ``tol``: ``steps`` on the direction of each
+        Those of `bnlib.optim.gdnp` except ``tol``: ``steps`` on the direction of each
         unit, ``bisection_steps``, ``length`` and so on.
 
     Returns
@@ -90,10 +89,10 @@ def gdnp_sweeps(
     Raises
     ------
     TypeError, ValueError
-        If `bnlib.optim.gdnp` would refuse an argument, W0 does not fit, or the units
-        leave the plane that the quadrature covers: on a `OneHiddenLayer` of three or
-        more units in three or more dimensions each unit needs steps enough to reach
-        the line.
+        If `bnlib.optim.gdnp` refuses an argument, W0 does not fit or has a row that is
+        0 or not finite, ``sweeps`` or ``tol`` is negative, or the units leave the plane
+        that the quadrature covers: on a `OneHiddenLayer` of three or more units in
+        three or more dimensions, each unit needs enough steps to reach the line.
 
     Examples
     --------
@@ -130,7 +129,7 @@ def gdnp_sweeps(
 
 
 def _sweep(layer, W, directions, options):
-    """Update W and the directions in place; return the traces, and why to stop."""
+    """Update W and the directions in place; return the traces and a reason to stop."""
     traces = []
     for i in range(layer.units):
         trace = gdnp(layer.unit(W, i), directions[i], **options)

@@ -1,4 +1,4 @@
-"""The trace that every optimiser returns, and what records it."""
+"""The trace that every optimiser returns, and its recorder."""
 
 import math
 import time
@@ -11,27 +11,27 @@ from bnlib._arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What an optimiser did; index 0 is the start.
+    """The course of an optimiser; index 0 is the start.
 
     Attributes
     ----------
     w : array, shape (n_iter + 1, d)
         The iterates: 8 d bytes each.
     g : array, shape (n_iter + 1,)
-        The length of the solution they stand for, ``g w / |w|_S``. A method that
-        does not part length and direction has ``g = |w|_S``, or the Euclidean
-        length on a problem that has no S.
+        The lengths of the solutions ``g w / |w|_S``. A method that does not separate
+        length and direction has ``g = |w|_S``, or the Euclidean length on a problem
+        that has no S.
     values, grad_norms : arrays, shape (n_iter + 1,)
-        The value and the Euclidean norm of the gradient of f there, at the solution.
+        The value and the Euclidean norm of the gradient of f, at the solutions.
     seconds : array, shape (n_iter + 1,)
-        Time spent on the steps. What only this trace needs, and the callback, is
-        computed off the clock.
+        Time spent on the steps. The time of the callback, and of computing what only
+        the trace needs, does not count.
     solution : array, shape (d,)
         The last ``g w / |w|_S``.
     stop_reason : str
         "steps", "tolerance" or "callback"; "diverged": the last entry is not finite;
-        "overflow": the next step would not be; "no bracket": along the last w no
-        length has slope 0; "separable": the last w separates the data, and f falls
+        "overflow": the next entry would not be finite; "no bracket": along the last w
+        no length has slope 0; "separable": the last w separates the data, and f falls
         along it for ever; "stalled": no step goes down.
 
     Examples
@@ -64,7 +64,7 @@ class Trace:
 
 
 class Recorder:
-    """Collects a trace, iterate by iterate, off the clock."""
+    """A recorder of a trace, iterate by iterate; it stops the clock while it works."""
 
     def __init__(self, tol, callback):
         self._tol = tol
@@ -75,10 +75,10 @@ class Recorder:
         self._resumed = time.perf_counter()
 
     def record(self, ray, gradient, g=None):
-        """Take in the ray's w, of length g if given; return why to stop, or None.
+        """Record the ray's w, of length g if given; return a reason to stop or None.
 
-        ``gradient`` is that at the solution, or a function that computes it off the
-        clock.
+        ``gradient`` is the gradient at the solution, or a function that computes it
+        while the clock is stopped.
         """
         self._seconds += time.perf_counter() - self._resumed
         length = ray.norm
@@ -116,5 +116,5 @@ class Recorder:
 
 
 def separates(ray, scale):
-    """Say whether f is known to fall for ever beyond scale w."""
+    """Return True if f is known to fall for ever beyond scale w."""
     return hasattr(ray, "separates") and ray.separates(scale)

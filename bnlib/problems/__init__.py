@@ -1,10 +1,10 @@
 """What the optimisers minimise: functions with rays, and the losses they average.
 
 A `Problem` has a value and a gradient. A `NormalisedProblem` also has a `Ray` through
-each w, the function ``scale -> f(scale w)``, by which length and direction part:
-least squares, halfspaces over a Gaussian or over data, and a unit of one hidden layer.
-With labels y of +-1 and ``z = -y x``, as `halfspace_rows` gives them, a loss is one
-of ``t = z.w``.
+each w, the function ``scale -> f(scale w)``, which separates length and direction. The
+problems are least squares, halfspaces over a Gaussian or over data, and a unit of one
+hidden layer. Labels y are +-1 and ``z = -y x``, as `halfspace_rows` returns them; a
+loss is a function of ``t = z.w``.
 """
 
 from bnlib.problems._finite_halfspace import FiniteHalfspace

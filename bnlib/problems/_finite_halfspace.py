@@ -14,7 +14,7 @@ from bnlib.problems._checks import zeta_of
 from bnlib.problems._losses import resolve_loss
 from bnlib.problems._ray import Moments, RayProblem
 
-# Up to here S is formed: a product with it costs less than one with the data.
+# Up to this dimension S is formed: a product with it costs less than with the data.
 _SMALL = 1000
 _BLOCK = 8192
 
@@ -23,14 +23,14 @@ class FiniteHalfspace(RayProblem):
     """The problem f(w) = mean(phi(Z w)), over the rows of Z.
 
     A ray keeps ``Z w``: a step costs one product with Z, a gradient one with its
-    transpose, all else O(n). S = Z^T Z / n may be singular. It is formed at once
-    for d up to 1000, or where it is no larger than the data; else when asked for.
+    transpose, everything else O(n). S = Z^T Z / n may be singular. It is formed at
+    once for d up to 1000, or if it is no larger than the data; otherwise on first use.
 
     Parameters
     ----------
     Z : array or scipy.sparse matrix, shape (n, d), any real floating dtype
-        Rows ``z_i = -(label_i) x_i``. Computed with in float64; copied only where
-        the dtype or the format asks for it, so leave it as it is.
+        Rows ``z_i = -(label_i) x_i``. Z is converted to float64 and CSR if it is in
+        another form; otherwise it is not copied, so do not change it afterwards.
     loss : str or object
         A name from `bnlib.losses.LOSSES`, or an object with methods value, d1 and
         d2 on arrays of Z's library.
@@ -44,18 +44,19 @@ class FiniteHalfspace(RayProblem):
     S : array, shape (d, d)
         The second moment; 8 d^2 bytes.
     mu, L : float
-        The extreme eigenvalues of S, mu found when asked for.
+        The smallest and the largest eigenvalue of S; mu is computed on use.
     lambda_1 : float
-        u.S^+ u, at most 1; found when asked for.
+        u.S^+ u, at most 1; computed on use.
     loss : object
     gradient_lipschitz : float
-        ``loss.zeta * L``, where the loss says zeta.
+        ``loss.zeta * L``, if the loss has zeta.
 
     Raises
     ------
     TypeError, ValueError
         If Z is no matrix of floats, is empty or zero, has values that are not finite
-        or squares that overflow, or the loss is not one.
+        or squares that overflow, or the loss is unknown, lacks a method, or has a
+        wrong derivative.
 
     Examples
     --------
@@ -71,17 +72,17 @@ class FiniteHalfspace(RayProblem):
 
     def __init__(self, Z: Any, loss: Any = "logistic"):
         self._Z = _matrix(Z)
-        # Made once: a sparse transpose costs a dozen microseconds each time.
+        # Keep the transpose: a sparse one takes a dozen microseconds to make.
         self._transposed = self._Z.T
         self._n, self.dim = self._Z.shape
         dense = not sparse.issparse(self._Z)
         size = self._n * self.dim if dense else self._Z.nnz
         self._xp = compat.array_namespace(self._Z) if dense else np
         like = {"device": compat.device(self._Z)} if dense else {}
-        # A product with it sums faster than sum.
-        self._ones = self._xp.ones(self._n, dtype=self._Z.dtype, **like)
+        # A product with the vector of ones is faster than sum().
+        self._ones = self._xp.ones(self._n, dtype=self._Z.dtype, **like)  # (n,)
         with _arrays.silently():
-            self.u = self._back(self._ones)
+            self.u = self._back(self._ones)  # (d,)
         self.loss = resolve_loss(loss, self._ones)
         self._S = None
         self._eigenvalues = None
@@ -107,7 +108,7 @@ class FiniteHalfspace(RayProblem):
 
     @property
     def mu(self) -> float:
-        """The smallest eigenvalue of S; 0 at once where d is above n."""
+        """The smallest eigenvalue of S; 0, without computing, if d is above n."""
         return 0.0 if self.dim > self._n else max(float(self._spectrum()[0]), 0.0)
 
     @property
@@ -135,10 +136,10 @@ class FiniteHalfspace(RayProblem):
         return _lanczos(self._forward, self._back, self._n, self.u)
 
     def _forward(self, w):
-        return self._Z @ w
+        return self._Z @ w  # (n,)
 
     def _back(self, residuals):
-        return self._transposed @ residuals / self._n
+        return self._transposed @ residuals / self._n  # (d,)
 
     def _ray(self, w):
         return _FiniteRay(self, w, self._forward(w))
@@ -181,7 +182,7 @@ class _FiniteRay:
     def _measure(self, scale):
         loss, n = self._problem.loss, len(self._m)
         both = getattr(loss, "d1_d2", lambda t: (loss.d1(t), loss.d2(t)))
-        firsts = self._problem._xp.empty_like(self._m)
+        firsts = self._problem._xp.empty_like(self._m)  # (n,)
         sums = 4 * [0]
         for block in self._blocks():
             m, ones = self._m[block], self._problem._ones[block]
@@ -207,7 +208,7 @@ class _FiniteRay:
         return _FiniteRay(self._problem, w, m)
 
     def separates(self, scale=1.0):
-        """Say whether f falls for ever beyond scale w, every row on its right side."""
+        """Return True if f falls for ever beyond scale w: w separates the rows."""
         xp, margins = self._problem._xp, scale * self._m
         low, high = _host(xp.min(margins), xp.max(margins))
         strictly = getattr(self._problem.loss, "strictly_increasing", False)
@@ -222,10 +223,10 @@ class _FiniteRay:
         return self._first[1]
 
     def _blocks(self):
-        """Return slices of the rows, in one piece for torch.
+        """Return slices that cover the rows; a single one for torch.
 
-        An array of NumPy's that is too large for the allocator to keep costs more
-        to have than to fill.
+        NumPy's allocator does not keep large arrays: to allocate one costs more than to
+        fill it. Blocks of rows stay small enough to be kept.
         """
         n = len(self._m)
         size = n if compat.is_torch_array(self._m) else _BLOCK
@@ -233,7 +234,7 @@ class _FiniteRay:
 
 
 def _host(*scalars):
-    """Return floats, in one transfer from the device where they lie on one."""
+    """Return the scalars as floats, in one transfer if they lie on a device."""
     if compat.is_torch_array(scalars[0]):
         xp = compat.array_namespace(scalars[0])
         return xp.stack(scalars).tolist()
@@ -246,7 +247,7 @@ def _to_numpy(array):
 
 
 def _scaled_norm(m):
-    """Return the root mean square of m, where its squares overflow or vanish."""
+    """Return the root mean square of m, without overflow or underflow."""
     xp = compat.array_namespace(m)
     largest = float(xp.max(xp.abs(m)))
     if largest == 0 or not math.isfinite(largest):
@@ -256,7 +257,7 @@ def _scaled_norm(m):
 
 
 def _matrix(Z):
-    """Return Z in float64, checked: CSR if it is sparse."""
+    """Return Z in float64, as CSR if it is sparse; raise unless it is valid."""
     if sparse.issparse(Z):
         if np.dtype(Z.dtype).kind != "f":
             raise TypeError(
@@ -277,7 +278,7 @@ def _matrix(Z):
 
 
 def _lanczos(forward, back, n, u):
-    """Return the largest eigenvalue of w -> back(forward(w)), d large."""
+    """Return the largest eigenvalue of w -> back(forward(w)), for large d."""
     xp = compat.array_namespace(u)
 
     def times(w):

@@ -15,17 +15,17 @@ _TOO_FAST = (
 
 
 def gauss_rule(mean, spread, breaks, functions=()):
-    """Return t and weights: E f(mean + spread X), X normal, is near weights @ f(t).
+    """Return t and weights with E f(mean + spread X) close to weights @ f(t), X normal.
 
-    Near the first break t has full relative precision. Gauss-Legendre on panels no
-    longer than 1.5 standard deviations, halving towards each break in geometric
-    progression down to length 1 of t. If the breaks lie out in a tail the panels
-    reach them: there an exponentially small expectation has its mass. With breaks
-    None the panels are halved until the integrals of the functions no longer change.
+    t has full relative precision near the first break. The rule is Gauss-Legendre on
+    panels no longer than 1.5 standard deviations, which halve towards each break down
+    to length 1 of t. The panels also reach breaks that lie in a tail: an exponentially
+    small expectation has its mass there. With breaks None the panels are halved until
+    the integrals of the functions no longer change.
     """
     breaks = np.asarray((0.0,) if breaks is None else breaks)
-    # Near a break t = mean + spread x would cancel, so y = x - origin is measured from
-    # it; not from one out of reach, where x would cancel.
+    # mean + spread x would cancel near a break, so y = x - origin is measured from the
+    # break; but not from one out of reach, where x itself would cancel.
     near = abs(breaks[0] - mean) < _FARTHEST * spread
     base, origin = (breaks[0], (breaks[0] - mean) / spread) if near else (mean, 0.0)
     edges = _edges(origin, spread, breaks - base)
@@ -48,7 +48,7 @@ def _edges(origin, spread, offsets):
     centres = offsets / spread
     low = max(-_FARTHEST, -_REACH + min(0.0, origin + centres.min())) - origin
     high = min(_FARTHEST, _REACH + max(0.0, origin + centres.max())) - origin
-    # The logarithms apart: their sum does not overflow where the product would.
+    # A sum of logarithms does not overflow where the product would.
     halvings = int(np.ceil(max(np.log2(2 * _FARTHEST) + np.log2(spread), 0.0))) + 1
     steps = 2.0 ** np.arange(halvings) / spread
     near = (centres[:, None] + np.concatenate([-steps, [0.0], steps])).ravel()
@@ -57,6 +57,6 @@ def _edges(origin, spread, offsets):
 
 
 def _points(panels, origin):
-    """Return nodes and weights that take the normal density into account."""
+    """Return nodes, and weights that include the normal density."""
     y, weights = _quadrature.points(panels)
     return y, weights * (_DENSITY * np.exp(-0.5 * (origin + y) ** 2))

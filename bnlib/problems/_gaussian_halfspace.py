@@ -16,14 +16,14 @@ from bnlib.problems._ray import Moments, RayProblem, s_norm
 class GaussianHalfspace(RayProblem):
     """The problem f(w) = E phi(z.w) for z ~ N(u, S - u u^T), without sampling.
 
-    By Stein's lemma the gradient is ``c1(w) u + c2(w) S w``, with one-dimensional
-    expectations, which quadrature gives to about 1e-12 at any length of w. It runs
-    on the CPU; u and S may lie elsewhere.
+    By Stein's lemma the gradient is ``c1(w) u + c2(w) S w``. c1 and c2 are expectations
+    over one number, which quadrature computes to about 1e-12 at any length of w. The
+    quadrature runs on the CPU; u and S may lie elsewhere.
 
     Parameters
     ----------
     u : array, shape (d,), any real floating dtype
-        The mean of z. Computed with in float64, as S.
+        The mean of z. u and S are converted to float64.
     S : array, shape (d, d)
         The second moment E z z^T; symmetric, positive definite.
     loss : str or object
@@ -38,17 +38,17 @@ class GaussianHalfspace(RayProblem):
     mu, L : float
         The smallest and the largest eigenvalue of S.
     lambda_1 : float
-        u.S^-1 u, below 1; the least value of rho is its negative.
+        u.S^-1 u, below 1; the least value of rho is -lambda_1.
     loss : object
     gradient_lipschitz : float
-        ``loss.zeta * L``, where the loss says zeta.
+        ``loss.zeta * L``, if the loss has zeta.
 
     Raises
     ------
     TypeError, ValueError
         If the shapes do not fit, a value is not finite, S is not symmetric positive
         definite, u is 0, lambda_1 is not below 1 (no Gaussian has these moments), or
-        the loss is not one.
+        the loss is unknown, lacks a method, or has a wrong derivative.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class GaussianHalfspace(RayProblem):
         if not self.lambda_1 < 1:
             raise ValueError(
                 f"u.S^-1 u is {self.lambda_1:.6g}, not below 1: no Gaussian has these "
-                "moments, for S - u u^T is no covariance"
+                "moments, because S - u u^T is no covariance"
             )
         self.loss = resolve_loss(loss, np.zeros(1))
 
@@ -127,7 +127,7 @@ class _GaussianRay:
         return self._moments[1]
 
     def _measure(self, scale):
-        t, direction, weights = self._rule(scale)
+        t, direction, weights = self._rule(scale)  # (nodes,) each
         loss = self._problem.loss
         first, second = loss.d1(t), loss.d2(t)
         c2 = float(weights @ second)
@@ -140,7 +140,7 @@ class _GaussianRay:
 
     def gradient(self, scale=1.0):
         moments = self.moments(scale)
-        return moments.c1 * self._problem.u + (moments.c2 * scale) * self.Sw
+        return moments.c1 * self._problem.u + (moments.c2 * scale) * self.Sw  # (d,)
 
     def along(self, other, scale=1.0):
         moments = self.moments(scale)
@@ -158,7 +158,7 @@ class _GaussianRay:
         )
 
     def _rule(self, scale):
-        """Return nodes t = scale z.w and z.w, and the weights of the expectation."""
+        """Return nodes t = scale z.w, the values z.w there, and the weights."""
         loss = self._problem.loss
         mean, spread = scale * self.uw, abs(scale) * self._spread
         if spread < 1e-300:

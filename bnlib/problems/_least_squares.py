@@ -1,4 +1,4 @@
-"""Least squares, the first problem to show length and direction apart on."""
+"""Least squares, the first problem in which length and direction are separated."""
 
 import math
 
@@ -12,14 +12,14 @@ class LeastSquares(RayProblem):
 
     With ``S = X^T X / n`` and ``u = -X^T y / n`` it is
     ``f(w) = 2 u.w + w.S w + mean(y^2)``. It is computed about its minimiser, as
-    ``least + (w - best).S (w - best)``: the first form would cancel there. One
-    value or gradient costs one product with S, a (d, d) matrix; the data are not
+    ``least + (w - best).S (w - best)``: the first form would lose digits there. A
+    value or a gradient costs one product with S, a (d, d) matrix; the data are not
     kept.
 
     Parameters
     ----------
     X : array, shape (n, d), any real floating dtype
-        One example a row. Computed with in float64.
+        One example per row. Converted to float64.
     y : array, shape (n,)
 
     Attributes
@@ -32,16 +32,17 @@ class LeastSquares(RayProblem):
     gradient_lipschitz : float
         2L.
     best : array, shape (d,)
-        The minimiser; of several, the one of least length.
+        The minimiser; if there are several, the shortest one.
     least : float
-        The value there.
+        The value at the minimiser.
 
     Raises
     ------
     TypeError
         If X or y is no NumPy array or torch tensor of a real floating dtype.
     ValueError
-        If the shapes do not fit, there are no data, X is zero, or not all finite.
+        If the shapes do not fit, there are no data, X is zero, a value is not finite,
+        or a product overflows.
 
     Examples
     --------
@@ -67,8 +68,8 @@ class LeastSquares(RayProblem):
         X, y = (_arrays.double(array) for array in (X, y))
         self.dim = X.shape[1]
         with _arrays.silently():
-            self.S = X.T @ X / len(X)
-            self.u = -(X.T @ y) / len(X)
+            self.S = X.T @ X / len(X)  # (d, d)
+            self.u = -(X.T @ y) / len(X)  # (d,)
             largest = float(xp.max(xp.abs(self.S))) + float(y @ y)
         if not math.isfinite(largest):
             raise ValueError("X and y are too large: X.T @ X or y @ y overflows")
@@ -77,13 +78,13 @@ class LeastSquares(RayProblem):
         if self.L <= 0:
             raise ValueError("X is zero: every w has the same value")
         self.gradient_lipschitz = 2 * self.L
-        self.best = xp.linalg.pinv(X) @ y
-        residual = y - X @ self.best
+        self.best = xp.linalg.pinv(X) @ y  # (d,)
+        residual = y - X @ self.best  # (n,)
         self.least = float(residual @ residual) / len(X)
 
     @property
     def lambda_1(self) -> float:
-        """u.S^+ u, the mean square of what the best fit explains."""
+        """u.S^+ u, the mean square of the best fit's values."""
         return float(self.best @ (self.S @ self.best))
 
     def _ray(self, w):
@@ -91,7 +92,7 @@ class LeastSquares(RayProblem):
 
 
 class _Ray:
-    """The problem along a ray, about its minimiser."""
+    """f along a ray, computed about the minimiser."""
 
     def __init__(self, problem, w):
         self._problem = problem
@@ -111,7 +112,7 @@ class _Ray:
         return Moments(self.slope(scale), 2 * self.norm * self.norm, 2.0, 2.0)
 
     def gradient(self, scale=1.0):
-        return 2 * (self._problem.S @ self._offset(scale))
+        return 2 * (self._problem.S @ self._offset(scale))  # (d,)
 
     def along(self, other, scale=1.0):
         return 2 * float(other.Sw @ self._offset(scale))
@@ -123,4 +124,4 @@ class _Ray:
         return _Ray(self._problem, self.w - step * other.w)
 
     def _offset(self, scale):
-        return scale * self.w - self._problem.best
+        return scale * self.w - self._problem.best  # (d,)

@@ -1,4 +1,4 @@
-"""Losses of one number t = z.w, where z = -(label) x: small t is a right answer."""
+"""Losses of one number t = z.w, where z = -(label) x: t below 0 is a right answer."""
 
 import math
 from abc import ABC, abstractmethod
@@ -12,20 +12,20 @@ from bnlib.problems._trial import check_derivatives
 
 
 class Loss(ABC):
-    """What a loss of one number offers; any object with the three methods will do.
+    """The interface of a loss of one number; any object with value, d1 and d2 will do.
 
     Attributes
     ----------
     lipschitz, zeta : float
-        The largest absolute first and second derivative. An own loss without
-        `zeta` serves every optimiser that is told its step.
+        The largest absolute first and second derivative. A loss of your own may lack
+        `zeta`; then give the optimiser its step.
     breaks : tuple of float
-        Points where the loss has a kink, or about which it turns: away from them
-        it varies over lengths of about 1 or over its distance to them. Without
-        them an own loss is integrated adaptively, which takes longer.
+        Points where the loss has a kink or bends most: away from them it varies over
+        lengths of about 1, or over its distance to them. A loss of your own without
+        breaks is integrated adaptively, which takes longer.
     strictly_increasing : bool
-        Whether the first derivative is positive everywhere: then separable data
-        leave no finite minimum.
+        Whether the first derivative is positive everywhere: there is then no finite
+        minimum on separable data.
 
     Examples
     --------
@@ -52,15 +52,15 @@ class Loss(ABC):
 
     @abstractmethod
     def d2(self, t: Array) -> Array:
-        """Return the second derivative, elementwise; either side's at a kink."""
+        """Return the second derivative, elementwise; at a kink that of either side."""
 
     def d1_d2(self, t: Array) -> tuple[Array, Array]:
-        """Return both derivatives for less than each alone, exact to about 1e-16."""
+        """Return both derivatives, to about 1e-16; a subclass may share their work."""
         return self.d1(t), self.d2(t)
 
 
 def _sigmoid(t):
-    """Return 1 / (1 + e^-t): to full precision at both ends, e^-t being inf at one."""
+    """Return 1 / (1 + e^-t), to full precision at both ends; e^-t may be inf."""
     with _arrays.silently():
         return 1 / (1 + compat.array_namespace(t).exp(-t))
 
@@ -158,7 +158,7 @@ class SmoothedHinge(Loss):
 
 
 class PseudoHuber(Loss):
-    """sqrt(1 + (1 + t)^2) - 1, of the residual 1 + t of a label of size 1.
+    """sqrt(1 + (1 + t)^2) - 1, where 1 + t is the residual of a label of size 1.
 
     Examples
     --------
@@ -195,7 +195,7 @@ LOSSES = {
 
 
 def resolve_loss(loss: Any, like: Array) -> Loss:
-    """Return the loss of that name, or an own one after trying it.
+    """Return the loss of that name, or a loss of your own after checking it.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def resolve_loss(loss: Any, like: Array) -> Loss:
         A name, or an object with methods value, d1 and d2 that act elementwise on
         arrays of the problem's library.
     like : array
-        Says of which library and device.
+        An array of the library and device on which to check the loss.
 
     Returns
     -------
@@ -212,8 +212,8 @@ def resolve_loss(loss: Any, like: Array) -> Loss:
     Raises
     ------
     TypeError, ValueError
-        If the name is unknown, a method is missing, or a derivative is not that of
-        the function before it.
+        If the name is unknown, a method is missing or not elementwise, or d1 is not
+        the derivative of value, or d2 not that of d1.
 
     Examples
     --------

@@ -14,9 +14,9 @@ from bnlib.problems._ray import NormalisedProblem, Problem
 
 
 class Coefficients(NamedTuple):
-    """What Stein's lemma leaves of the gradient.
+    """The coefficients of the gradient by Stein's lemma.
 
-    For Gaussian z the gradient in unit i is
+    For Gaussian z the gradient with respect to unit i is
     ``theta_i (alpha_i u + S sum_j beta_ij w_j)``.
 
     Attributes
@@ -43,9 +43,9 @@ class Coefficients(NamedTuple):
 
 
 class _Layer:
-    """What the Gaussian and the finite problem share.
+    """The common base of the Gaussian and the finite problem.
 
-    ``moments`` is a halfspace problem with the same z. A subclass offers
+    ``moments`` is a halfspace problem with the same z. A subclass defines
     ``_means(W, integrands)``, ``_gradient(W)`` and ``_hessian(W)``.
     """
 
@@ -87,8 +87,8 @@ class _Layer:
         """
         W = self._checked(W)
         self._check_line()
-        along = W @ self.u / self.lambda_1
-        across = W - np.outer(along, self.line)
+        along = W @ self.u / self.lambda_1  # (m,)
+        across = W - np.outer(along, self.line)  # (m, d)
         lengths = (
             np.sqrt(np.maximum(0, ((V @ self.S) * V).sum(axis=1)))
             for V in (across, np.outer(along, self.line))
@@ -97,7 +97,7 @@ class _Layer:
         return np.where((W != 0).any(axis=1), angles, np.nan)
 
     def unit(self, W: np.ndarray, index: int) -> NormalisedProblem:
-        """Return the problem of one unit, the others held as they are in W.
+        """Return the problem of one unit, with the others held as they are in W.
 
         Parameters
         ----------
@@ -109,8 +109,8 @@ class _Layer:
         Returns
         -------
         bnlib.optim.NormalisedProblem
-            ``bnlib.optim.gdnp`` takes it. Where the other units are 0 or on the line
-            of S^-1 u, its step is one of gradient descent on rho for Gaussian z.
+            ``bnlib.optim.gdnp`` takes it. If z is Gaussian and the other units are 0
+            or on the line of S^-1 u, a step of GDNP is one of gradient descent on rho.
         """
         W = self._checked(W)
         _checks.check_integer("index", index, 0)
@@ -147,7 +147,7 @@ class _Layer:
             return self._means(W, integrands)[0]
 
     def _output(self, t):
-        """Return F where the units' inputs are t, shape (m, ...)."""
+        """Return F, shape (...), for units' inputs t, shape (m, ...)."""
         return np.tensordot(self.theta, self.activation.value(t), 1)
 
     def _coefficients(self, W):
@@ -166,7 +166,7 @@ class _Layer:
         return Coefficients(slopes - beta @ (W @ self.u), beta)
 
     def _residuals(self, t):
-        """Return d l(F) / d t, shape (m, ...)."""
+        """Return d l(F) / d t for inputs t, both of shape (m, ...)."""
         first = self.loss.d1(self._output(t)) * self.activation.d1(t)
         return self.theta.reshape(-1, *(first.ndim - 1) * [1]) * first
 
@@ -197,17 +197,17 @@ class OneHiddenLayer(_Layer):
     """The problem f(W) = E l(F(z)) for z ~ N(u, S - u u^T), without sampling.
 
     ``F(z) = sum_i theta_i phi(w_i.z)`` depends on z through the m numbers w_i.z alone,
-    whatever d is. Expectations of those are computed by quadrature over the space that
-    the units span: a point, a line or a plane, to about 1e-13. One or two units are
-    always covered; more where they lie in one plane, as all do in two dimensions, and
-    as do units on one line and one other. Else value, gradient and Hessian raise a
-    ValueError, and `FiniteOneHiddenLayer` takes a sample. Of three or more units,
-    only those on one line and one other may be longer than about 100.
+    whatever d is. Their expectations are computed by quadrature over the space that
+    the units span, a point, a line or a plane, to about 1e-13. This covers one or two
+    units, and more if they lie in one plane: any units in two dimensions, or units on
+    one line and one other. Otherwise value, gradient and Hessian raise a ValueError;
+    `FiniteOneHiddenLayer` then takes a sample. Three or more units may be longer than
+    about 100 only if all but one lie on one line.
 
     Parameters
     ----------
     u : NumPy array, shape (d,), any real floating dtype
-        The mean of z. Computed with in float64, as all others.
+        The mean of z. All arrays are converted to float64.
     S : NumPy array, shape (d, d)
         The second moment E z z^T; symmetric, positive definite.
     theta : NumPy array, shape (m,)
@@ -234,8 +234,8 @@ class OneHiddenLayer(_Layer):
     Raises
     ------
     TypeError, ValueError
-        If `GaussianHalfspace` would refuse u, S or the loss (u = 0 too), an output
-        weight is 0 or not finite, or the activation is not odd.
+        If `GaussianHalfspace` refuses u (also 0), S or the loss, an output weight is 0
+        or not finite, or the activation is unknown, lacks a method, or is not odd.
 
     Examples
     --------
@@ -270,7 +270,7 @@ class OneHiddenLayer(_Layer):
         return plane_means(Plane(W, self.u, self._root), integrands)
 
     def _gradient(self, W):
-        # Not from the coefficients: far out W cancels there.
+        # Not from the coefficients: they lose digits if W is long.
         plane = Plane(W, self.u, self._root)
         count = 1 + plane.basis.shape[1]
 
@@ -303,14 +303,14 @@ class OneHiddenLayer(_Layer):
         return self._assembled(lambda i, j: blocks[i, j])
 
     def _block(self, basis, means):
-        """Return E c z z^T from the next of the means."""
+        """Return E c z z^T from the next means."""
         r = basis.shape[1]
         mean, first, second = next(means), np.zeros(r), np.zeros((r, r))
         for a in range(r):
             first[a] = next(means)
             for b in range(a + 1):
                 second[a, b] = second[b, a] = next(means)
-        # Across the basis x is independent of c, with the identity as its covariance.
+        # Across the basis, x is independent of c and has the identity as covariance.
         inner = mean * np.eye(self.dim)
         inner += basis @ (second - mean * np.eye(r)) @ basis.T
         cross = np.outer(self.u, self._root @ (basis @ first))
@@ -321,13 +321,13 @@ class OneHiddenLayer(_Layer):
 class FiniteOneHiddenLayer(_Layer):
     """The problem f(W) = mean(l(F(z))) over the rows z of Z.
 
-    Any number of units. With rows that are no sample of a Gaussian nothing is proved:
-    `coefficients` are then what Stein's lemma would say, and not the gradient.
+    It takes any number of units. If the rows are no sample of a Gaussian, nothing is
+    proved: `coefficients` are then those of Stein's lemma, but not the gradient's.
 
     Parameters
     ----------
     Z : NumPy array, shape (n, d), any real floating dtype
-        Rows ``z_i = -(label_i) x_i``. Computed with in float64.
+        Rows ``z_i = -(label_i) x_i``. Converted to float64.
     theta, activation, loss
         As in `OneHiddenLayer`.
 
@@ -341,8 +341,8 @@ class FiniteOneHiddenLayer(_Layer):
     Raises
     ------
     TypeError, ValueError
-        If `bnlib.halfspaces.FiniteHalfspace` would refuse Z or the loss, an output
-        weight is 0 or not finite, or the activation is not odd.
+        If `bnlib.halfspaces.FiniteHalfspace` refuses Z or the loss, an output weight is
+        0 or not finite, or the activation is unknown, lacks a method, or is not odd.
 
     Examples
     --------

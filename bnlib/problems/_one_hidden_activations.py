@@ -18,7 +18,7 @@ class Tanh:
         return np.tanh(t)
 
     def d1(self, t):
-        # 1 - tanh^2 would cancel far out.
+        # 1 - tanh^2 would lose digits for large t.
         decay = np.exp(-2 * np.abs(t))
         return 4 * decay / (1 + decay) ** 2
 
@@ -40,7 +40,7 @@ class Erf:
             return self.lipschitz * np.exp(-t * t)
 
     def d2(self, t):
-        # The clip only keeps 0 times infinity away.
+        # The clip only prevents 0 times infinity.
         return -2 * np.clip(t, -1e3, 1e3) * self.d1(t)
 
 
@@ -49,13 +49,13 @@ ODD = {"tanh": Tanh(), "erf": Erf()}
 
 
 def resolve(activation):
-    """Return the odd activation of that name, or an own one after trying it."""
+    """Return the odd activation of that name, or one of your own after checking it."""
     if isinstance(activation, str):
         if activation in ODD:
             return ODD[activation]
         raise ValueError(
-            f"activation is {activation!r}: give one of {', '.join(ODD)}, or an own "
-            "odd one; the theorem needs an odd one"
+            f"activation is {activation!r}: give one of {', '.join(ODD)}, or an odd "
+            "one of your own; the theorem needs an odd one"
         )
     check_derivatives("activation", activation, ODD, PROBES)
     _check_odd(activation)

@@ -14,9 +14,9 @@ class Plane:
     """The units' inputs t = W z, z ~ N(u, root root^T), as functions of x.
 
     x is standard normal in the 0, 1 or 2 dimensions that the units span: the
-    coordinates of ``root^-1 (z - u)`` along the columns of ``basis``. Each t turns
-    about z = 0 over a length of 1, so nodes are dense where a t is 0: about one
-    direction, in which as many units as possible lie, and about the other unit.
+    coordinates of ``root^-1 (z - u)`` along the columns of ``basis``. An activation
+    bends where its t is within about 1 of 0, so nodes are dense where t is 0: for the
+    direction in which most units lie, and for the other unit.
     """
 
     def __init__(self, W, u, root):
@@ -29,10 +29,10 @@ class Plane:
         self.along[:, 1:][rounding[:, 1:]] = 0
 
     def nodes(self, step):
-        """Return t (m, ...), x (r, ...) and weights: E f(t) is near (f * weights).sum.
+        """Return t (m, ...), x (r, ...) and weights: E f(t) is about sum(f * weights).
 
-        Every second or fourth node along each axis is a rule as well, with weights
-        2^r or 4^r times as large.
+        Every second or fourth node along each axis makes a rule too, with weights 2^r
+        or 4^r times as large.
         """
         if self.basis.shape[1] == 0:
             return self.mean[:, None] + 0.0, np.zeros((0, 1)), np.ones(1)
@@ -57,8 +57,8 @@ class Plane:
 def plane_means(plane, integrands):
     """Return the expectation of each array that ``integrands(t, x)`` yields.
 
-    The nodes are doubled until every second of them gives the same to 1e-9: errors
-    of the trapezoidal rule for analytic functions are squared by doubling.
+    The nodes are doubled until every second one gives the same result to 1e-9:
+    doubling squares the error of the trapezoidal rule for analytic functions.
     """
     if not plane.finite:
         nothing = np.full((len(plane.mean), 1), np.nan)
@@ -78,9 +78,9 @@ def plane_means(plane, integrands):
 
 
 def _settled(nodes, integrands):
-    """Return the means, or None if fewer nodes give others.
+    """Return the means, or None if they differ from those with fewer nodes.
 
-    Every fourth node is looked at too: one difference may be small by chance.
+    Compare with every fourth node too: one difference may be small by chance.
     """
     t, x, weights = nodes
     totals = []
@@ -97,11 +97,11 @@ def _settled(nodes, integrands):
 
 
 def _sinh_rule(centre, width, step):
-    """Return x and weights for E f(x), x normal: dense within width of the centre.
+    """Return x, dense within width of the centre, and weights for E f(x), x normal.
 
-    The trapezoidal rule in s with at most this step, x = centre + width sinh s. A
-    centre far out is moved in, and the width made as large as the move: nothing is
-    that narrow there.
+    This is the trapezoidal rule in s, of at most this step, with
+    x = centre + width sinh s. A centre far out is moved in, and the width is at least
+    the distance moved, since the integrand varies no faster there.
     """
     near = np.clip(centre, -_INSIDE, _INSIDE)
     width = np.clip(np.maximum(width, np.abs(centre - near)), _NARROWEST, _REACH)
@@ -116,7 +116,7 @@ def _sinh_rule(centre, width, step):
 
 
 def _basis(along):
-    """Return an orthonormal basis (d, r) of the rows, the first for most of them."""
+    """Return an orthonormal basis (d, r) of the rows; most rows lie along its first."""
     lengths = np.sqrt((along**2).sum(axis=1))
     tolerance = _PARALLEL * np.maximum(1, lengths)
     order = [k for k in np.argsort(-lengths, kind="stable") if lengths[k] > 0]

@@ -1,10 +1,10 @@
-"""A layer as a problem of one vector: of one unit's weights, or of all."""
+"""A layer as a problem in one vector: the weights of one unit, or of all units."""
 
 from bnlib.problems._ray import Moments, RayProblem, s_norm
 
 
 class HiddenUnit(RayProblem):
-    """f as a function of one unit's weights: what GDNP takes."""
+    """f as a function of one unit's weights, as GDNP takes it."""
 
     def __init__(self, layer, W, index):
         self._layer, self._index = layer, index
@@ -25,7 +25,7 @@ class HiddenUnit(RayProblem):
         return _UnitRay(self, w, self.S @ w, float(self.u @ w))
 
     def _with(self, w):
-        """Return all weights, w in place of the unit's own."""
+        """Return all weights, with w in place of the unit's."""
         W = self._W.copy()
         W[self._index] = w
         return W
@@ -48,8 +48,8 @@ class _UnitRay:
     def moments(self, scale=1.0):
         """Return c1 such that c1 u is the part of the gradient along u.
 
-        Of the others only the parts on the line of S^-1 u count, c_j S^-1 u: for
-        Gaussian z that is all of them where GDNP's theorem holds.
+        Of the other units only the parts c_j S^-1 u, on the line of S^-1 u, count. For
+        Gaussian z they are the whole units where GDNP's theorem holds.
         """
         layer, index = self._unit._layer, self._unit._index
         alpha, beta = layer._coefficients(self._unit._with(scale * self.w))
@@ -80,7 +80,7 @@ class _UnitRay:
         )
 
     def _derivatives(self, scale, order):
-        """Return the first derivatives of f(scale w) in the scale, so many."""
+        """Return the derivatives of f(scale w) in the scale, up to this order."""
         if scale == 0:
             return self._derivatives_at_0(order)
         layer, index = self._unit._layer, self._unit._index
@@ -100,7 +100,7 @@ class _UnitRay:
         return [mean / scale**power for power, mean in enumerate(means, start=1)]
 
     def _derivatives_at_0(self, order):
-        """Return them where the unit's input is 0, and no ratio to the scale."""
+        """Return the derivatives at scale 0, where dividing by the scale fails."""
         layer, d = self._unit._layer, self._unit.dim
         slope = float(self.w @ self.gradient(0.0))
         if order == 1:
@@ -111,7 +111,7 @@ class _UnitRay:
 
 
 class Joint:
-    """A layer's problem over W.ravel(): what descent and L-BFGS take."""
+    """A layer's problem over W.ravel(), as descent and L-BFGS take it."""
 
     def __init__(self, layer):
         self._layer = layer

@@ -10,15 +10,15 @@ from bnlib._arrays import Array
 
 
 class Problem(Protocol):
-    """What the gradient methods and L-BFGS need to know of a problem.
+    """The interface that the gradient methods and L-BFGS need of a problem.
 
     Attributes
     ----------
     dim : int
         The number of variables d.
     gradient_lipschitz : float
-        A Lipschitz constant of the gradient; 1 over it is a safe step. Not asked
-        for where the step is given, nor by `lbfgs`.
+        A Lipschitz constant of the gradient; 1 over it is a safe step. It is not used
+        if the step is given, and `lbfgs` never uses it.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Problem(Protocol):
 
 
 class Ray(Protocol):
-    """The function ``scale -> f(scale w)``: what a step along w needs, kept.
+    """The function ``scale -> f(scale w)``, which keeps what a step along w needs.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Ray(Protocol):
         """Return the derivative of f(scale w) in scale."""
 
     def moments(self, scale: float = 1.0) -> "Moments":
-        """Return slope, curvature, c1 and c2 there, as `bnlib.problems.Moments`."""
+        """Return slope, curvature, c1 and c2 at scale, as `bnlib.problems.Moments`."""
 
     def gradient(self, scale: float = 1.0) -> Array:
         """Return the gradient of f at scale w, shape (d,)."""
@@ -105,7 +105,7 @@ class Ray(Protocol):
 
 
 class NormalisedProblem(Problem, Protocol):
-    """A problem whose length and direction can be parted.
+    """A problem whose length and direction can be separated.
 
     `gdnp`, `bn_gradient_descent` and `wn_gradient_descent` need one.
 
@@ -115,7 +115,7 @@ class NormalisedProblem(Problem, Protocol):
     S : array, shape (d, d)
         Defines the length ``norm(w) = |w|_S``.
     mu, L : float
-        The extreme eigenvalues of S. Of these, optimisers use L alone.
+        The smallest and the largest eigenvalue of S. Optimisers use L alone.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class NormalisedProblem(Problem, Protocol):
 
 
 class Moments(NamedTuple):
-    """What a step needs of f along a ray, at one scale.
+    """The derivatives of f along a ray, at one scale, that a step needs.
 
     Attributes
     ----------
@@ -176,12 +176,12 @@ class Moments(NamedTuple):
 
 
 def s_norm(w: Array, Sw: Array) -> float:
-    """Return |w|_S, also where its square overflows or vanishes.
+    """Return |w|_S, even if its square overflows or underflows.
 
     Parameters
     ----------
     w, Sw : arrays, shape (d,), float64
-        The vector, and S times it; w itself for the Euclidean length.
+        The vector, and S times it; give w twice for the Euclidean length.
 
     Returns
     -------
@@ -209,11 +209,10 @@ def s_norm(w: Array, Sw: Array) -> float:
 
 
 class RayProblem:
-    """Value, gradient and lengths of a problem that has rays.
+    """The base of problems that have rays: value, gradient and lengths.
 
-    All that is asked at w is asked of the ray through w. A class derived from this
-    sets ``dim`` and ``u`` and defines ``_ray(w)``, of a checked w in float64; its
-    rays answer as `Ray` says.
+    Everything at w is computed by the ray through w. A subclass sets ``dim`` and ``u``
+    and defines ``_ray(w)``, which takes a checked w in float64 and returns a `Ray`.
 
     Examples
     --------
@@ -254,7 +253,7 @@ class RayProblem:
         Raises
         ------
         ValueError
-            Also where |w|_S is 0.
+            If |w|_S is 0, or w does not fit the problem.
         """
         ray = self.ray(w)
         if ray.norm == 0:

@@ -1,4 +1,4 @@
-"""The sign of the data, named once: z = -y x."""
+"""The sign convention of the data, in one place: z = -y x."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from bnlib._arrays import Array
 def halfspace_rows(X: Any, y: Array) -> Any:
     """Return the rows ``z_n = -y_n x_n`` that a loss of ``t = z.w`` is averaged over.
 
-    So t is minus the margin ``y_n x_n.w``: small t is a right answer, and losses
-    rise. `bnlib.implicit_bias` writes margins, with the rows ``-z_n``: see
+    So t is minus the margin ``y_n x_n.w``: t below 0 is a right answer, and losses
+    increase with t. `bnlib.implicit_bias` uses margins, with the rows ``-z_n``: see
     `bnlib.implicit_bias.signed_rows`.
 
     Parameters
     ----------
     X : array or scipy.sparse matrix, shape (n, d)
-        One example a row.
+        One example per row.
     y : array, shape (n,)
         Labels -1 and 1.
 
@@ -28,7 +28,7 @@ def halfspace_rows(X: Any, y: Array) -> Any:
     Raises
     ------
     ValueError
-        If there is not one label a row, or a label is not -1 or 1.
+        If the numbers of rows and labels differ, or a label is not -1 or 1.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""A function of your own with two derivatives, tried before it is used."""
+"""Check a function of your own with two derivatives before it is used."""
 
 import array_api_compat as compat
 import numpy as np
 
 from bnlib import _arrays
 
-#: Where it is tried; kinks lie at rounder numbers.
+#: The points to check at; kinks usually lie at rounder numbers.
 PROBES = np.array([-3.3137, -1.6180, -0.5772, 0.1234, 0.6931, 1.4142, 2.7183])
 _STEP = 1e-5
 
@@ -13,8 +13,8 @@ _STEP = 1e-5
 def check_derivatives(name, given, known, like):
     """Raise unless an object's value, d1 and d2 act elementwise and fit each other.
 
-    ``known`` names those of bnlib that there are, for the error; ``like`` says of
-    which library and device the arrays are that it is tried on.
+    ``known`` names bnlib's functions of that kind, for the error. The check uses arrays
+    of the library and device of ``like``.
     """
     missing = [
         method

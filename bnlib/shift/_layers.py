@@ -1,4 +1,4 @@
-"""The layers of the experiments about covariate shift: noise, and other norms."""
+"""The layers of the experiments on covariate shift: noise, and other norms."""
 
 import copy
 import math
@@ -11,17 +11,17 @@ from bnlib._torch_internals import BatchNormBase
 
 
 class BatchNoise(nn.Module):
-    """Noise that gives every unit another distribution in every step.
+    """Noise that changes the distribution of every unit at every step.
 
     In training mode each call draws, for each unit, mu in U(-0.5, 0.5) and sigma in
     U(1, 1.25); then for each example and unit m in U(mu - 0.1, mu + 0.1) and s in
     N(sigma, 0.1^2). A value a becomes s a + m. All positions of a channel share the
-    draws of their example. In eval mode nothing happens.
+    draws of their example. In eval mode the layer changes nothing.
 
     Parameters
     ----------
     generator : torch.Generator
-        Draws the noise, on the CPU.
+        The generator of the noise, on the CPU.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def with_noise(network: nn.Module, generator: torch.Generator) -> nn.Module:
     network : torch.nn.Module
         With BN layers, of torch or `bnlib.nn`. Not changed.
     generator : torch.Generator
-        Draws the noise of all layers.
+        The generator of all layers' noise.
 
     Returns
     -------
@@ -107,11 +107,11 @@ def with_noise(network: nn.Module, generator: torch.Generator) -> nn.Module:
 
 
 class LpBatchNorm(nn.Module):
-    """Subtract each unit's mean over the batch, divide by its average l_p norm.
+    """Subtract each unit's mean over the batch and divide by its average l_p norm.
 
-    That norm is ``r = (mean |deviation|^p)^(1/p)``, for p = inf the largest
-    deviation; the divisor is ``sqrt(r^2 + eps)``, so that p = 2 is BN. Learnt scale,
-    shift and running averages are as in BN, that of r^2 in place of the variance's.
+    That norm is ``r = (mean |x - mean|^p)^(1/p)``, or the largest ``|x - mean|`` for
+    p = inf. The divisor is ``sqrt(r^2 + eps)``, so p = 2 is BN. Learnt scale, shift and
+    running averages are as in BN, with r^2 in place of the variance.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class LpBatchNorm(nn.Module):
         return (x - mean.reshape(shape)) * scale + self.bias.reshape(shape)
 
     def _measure(self, x):
-        """Mean and squared norm of each unit, also put into the running averages."""
+        """Return each unit's mean and squared norm; update the running averages."""
         _checks.check_training_count("x", x, _arrays.averaged_axes(x, None))
         values = x.movedim(1, -1).flatten(0, -2)
         mean = values.mean(dim=0)
@@ -169,7 +169,7 @@ class LpBatchNorm(nn.Module):
         if self.p == math.inf:
             square = sizes.amax(dim=0) ** 2
         else:
-            # The root of a constant unit's 0 would have an infinite slope.
+            # For a constant unit, the root at 0 would have an infinite slope.
             square = sizes.pow(self.p).mean(dim=0).pow(2 / self.p)
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum)

@@ -1,4 +1,4 @@
-"""How far the layers below move a layer's gradient, and its inputs."""
+"""How far the layers below a layer move its gradient and its inputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from bnlib._differentiable import Differentiable, flat
 
 @dataclass(frozen=True, eq=False)
 class GradientShift:
-    """How far the layers below move each layer's gradient.
+    """How far the layers below each layer move its gradient.
 
-    The fields are NumPy arrays with an entry for each layer from the second up:
-    ``norms``, the length of its gradient G; ``distances``, how far it is from the
-    gradient G' after the layers below took their step; ``cosines``, that of the
-    angle between the two, NaN where one of them is 0.
+    The fields are NumPy arrays with an entry for each layer from the second up.
+    ``norms`` holds the length of its gradient G; ``distances``, the distance from G to
+    the gradient G' after the layers below took their step; ``cosines``, the cosine of
+    the angle between G and G', NaN if one of them is 0.
     """
 
     norms: np.ndarray
@@ -43,38 +43,40 @@ def gradient_shift(
 ) -> GradientShift:
     """Measure internal covariate shift as Santurkar et al. define it.
 
-    For each layer: its gradient before the step, and its gradient after the layers
-    below it, and only they, took the step. The batch is the same. The first layer
-    has none below: for it the two are equal, and it is left out.
+    For each layer, compare its gradient before the step with its gradient after the
+    layers below it, and only they, took the step. The batch is the same. The first
+    layer is left out: no layer is below it, so its two gradients are equal.
 
     Parameters
     ----------
     network : torch.nn.Module
-        Not changed; its mode stays. Parameters that require no gradient stay fixed.
+        Not changed; its mode stays. Parameters that do not require a gradient stay
+        fixed.
     loss : callable
-        Takes the network, a copy of yours, and returns a tensor of one number. The
-        same network must give the same loss: repeat the draws of dropout or noise.
+        Takes a copy of your network and returns a tensor of one number. The same
+        network must give the same loss: repeat the draws of dropout or noise.
     step : float above 0, or callable
-        A learning rate of gradient descent. Or a function of the network, called
-        with the copy whose parameters hold their gradients in ``.grad``: it moves
-        them in place, as an optimiser's ``step`` does.
+        A learning rate of gradient descent; or a function that takes the copy, whose
+        parameters hold their gradients in ``.grad``, and updates the parameters in
+        place, as an optimiser's ``step`` does.
     layers : sequence, optional
         The layers from the input up, each a module of the network or a sequence of
-        its parameters; parameters in none of them stay fixed. By default each
-        module with parameters of its own is a layer; one whose parameters are all
-        vectors, such as BN, belongs to the layer before it.
+        its parameters; other parameters stay fixed. By default each module that holds
+        parameters directly is a layer; one whose parameters are all vectors, such as
+        BN, belongs to the layer before it.
 
     Returns
     -------
     GradientShift
-        Where a step leads to gradients that are not finite, neither are its entries.
+        If a step makes a gradient infinite or NaN, its entries are not finite.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, no parameter requires a gradient, there
-        are fewer than two layers, two of them share a parameter, or the loss is not
-        finite or not the same twice.
+        If ``network`` is no module, ``loss`` no function, ``step`` neither a positive
+        number nor a function, or ``layers`` no layers of the network; if no parameter
+        requires a gradient, there are fewer than two layers, or two of them share a
+        parameter; or if the loss is not finite or not the same twice.
 
     Examples
     --------
@@ -108,8 +110,8 @@ def gradient_shift(
             for parameter in group:
                 parameter.copy_(after[parameter])
     norm, distance, _ = found[0]
-    # Nothing has moved below the first layer: what differs there is chance. The
-    # margin is for devices that add in no fixed order.
+    # Nothing has moved below the first layer, so any change there is chance. The
+    # margin allows for devices that add in no fixed order.
     if distance > 1e-3 * norm:
         raise ValueError(
             "loss has two gradients at one network: repeat its random draws (dropout, "
@@ -119,7 +121,7 @@ def gradient_shift(
 
 
 def _layers(network, copied, given):
-    """The layers as lists of parameters of the copy, checked."""
+    """Return the layers as lists of the copy's parameters; raise unless valid."""
     twins = dict(zip(network.parameters(), copied.network.parameters()))
     own = _own_layers(network) if given is None else _given_layers(given)
     for place, group in enumerate(own, 1):
@@ -170,7 +172,7 @@ def _given_layers(layers):
 
 
 def _stepped(copied, gradients, step):
-    """Return the parameters after the step; the copy is as it was."""
+    """Return the parameters after the step; the copy keeps its parameters."""
     start = {p: p.detach().clone() for p in copied.parameters}
     with torch.no_grad():
         for parameter, gradient in gradients.items():
@@ -188,7 +190,7 @@ def _stepped(copied, gradients, step):
 
 
 def _compared(before, after):
-    """Length of the first gradient, distance and cosine of the two."""
+    """Return the first gradient's length, and the distance and cosine of both."""
     a, b = (_arrays.upcast(flat(tensors)) for tensors in (before, after))
     lengths = a.norm() * b.norm()
     return [v.item() for v in (a.norm(), (b - a).norm(), (a @ b) / lengths)]
@@ -197,8 +199,8 @@ def _compared(before, after):
 def distribution_distance(before: Array, after: Array) -> np.ndarray:
     """Return how far each unit's values have moved, as a distribution.
 
-    That is the 2-Wasserstein distance: the root mean square of what each value has
-    to move, when the smallest goes to the smallest, and so on.
+    This is the 2-Wasserstein distance: the root mean square of the values' moves when
+    the smallest value goes to the smallest, and so on.
 
     Parameters
     ----------
@@ -213,8 +215,8 @@ def distribution_distance(before: Array, after: Array) -> np.ndarray:
     Raises
     ------
     TypeError, ValueError
-        If the arguments are not two such arrays, or hold none or other than finite
-        values.
+        If the arguments are not two such arrays, are empty, or have values that are not
+        finite.
 
     Examples
     --------

@@ -3,9 +3,9 @@
 The identities hold for one unit over a batch: its inputs ``x``, its normalised
 values ``x_hat``, and the gradient ``dy`` of the loss with respect to its outputs.
 They take NumPy arrays or torch tensors, whole layers and images at once. The probes,
-the spectra and the blocks of the Hessian between layers take any torch module and a
-loss of it, ``loss(network)``; they work on a copy of the network, which they leave as
-it was, running statistics included.
+the spectra and the blocks of the Hessian between layers take any torch module and its
+loss, ``loss(network)``. They work on a copy: the network keeps its state, running
+statistics included.
 """
 
 from bnlib.smoothness._blocks import (

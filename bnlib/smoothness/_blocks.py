@@ -23,7 +23,8 @@ class BlockNorms:
     """Estimates of squared Frobenius norms, with their standard errors.
 
     ``layers`` is a list of numbers of layers; ``squares`` and ``errors`` are arrays
-    with an entry for each. ``squares`` is unbiased, its root ``norms`` not quite.
+    with an entry for each. ``squares`` is unbiased; its root ``norms`` is slightly
+    biased.
     """
 
     layers: list[int]
@@ -45,20 +46,20 @@ class BlockNorms:
 def second_derivatives(
     value: torch.Tensor, first: torch.Tensor, second: torch.Tensor
 ) -> torch.Tensor:
-    """Return the matrix of second derivatives of a number by two tensors.
+    """Return the matrix of second derivatives of a number with respect to two tensors.
 
     Parameters
     ----------
     value : Tensor of one element
-        Computed from both tensors, with gradients; its graph stays.
+        It is computed from both tensors, with gradients; its graph is kept.
     first, second : Tensors
-        Of a and b entries; they may be one and the same.
+        They have a and b entries, and may be the same tensor.
 
     Returns
     -------
     Tensor, shape (a, b)
         Rows and columns in the order of ``flatten()``; 0 where ``value`` does not
-        depend on both. Costs a backward passes.
+        depend on both. It costs ``a`` backward passes.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def second_derivatives(
 
 
 def _units_of(tensor):
-    """Yield the tensors of that shape with a single 1, in the order of its entries."""
+    """Yield each tensor of this shape with a single 1, in the order of the entries."""
     for entry in range(tensor.numel()):
         unit = torch.zeros_like(tensor, requires_grad=False).flatten()
         unit[entry] = 1
@@ -107,8 +108,8 @@ def _units_of(tensor):
 
 
 def _product(gradient, others, vector):
-    """Return the derivative of the number <gradient, vector> by each of the others."""
-    if not gradient.requires_grad:  # it is the same everywhere
+    """Return the derivative of <gradient, vector> by each of the other tensors."""
+    if not gradient.requires_grad:  # the gradient is constant
         return [torch.zeros_like(other) for other in others]
     return torch.autograd.grad(
         gradient,
@@ -121,7 +122,7 @@ def _product(gradient, others, vector):
 
 
 class _Blocks:
-    """The gradient by a layer, ready to be differentiated by others."""
+    """The gradient of a layer, ready to be differentiated by the other layers."""
 
     def __init__(self, network, loss, layer, others, coordinates):
         name, names, self.others = checked_layers(network, layer, others)
@@ -131,7 +132,7 @@ class _Blocks:
         self.seconds = [parameter_of(copied.network, other) for other in names]
         value = copied.start()
         gradients = copied.gradients(value, create_graph=True)
-        # Tensors compare entry by entry, so `index` would not find one.
+        # Tensors compare entry by entry, so list.index cannot find one.
         at = [p is self.first for p in copied.parameters].index(True)
         self.gradient = gradients[at]
 
@@ -155,7 +156,7 @@ def hessian_block(
     *,
     coordinates: str = "weights",
 ) -> np.ndarray:
-    """Return the second derivatives of a loss by two layers' weights, exactly.
+    """Return the exact second derivatives of a loss by the weights of two layers.
 
     Parameters
     ----------
@@ -167,13 +168,13 @@ def hessian_block(
     Returns
     -------
     array, shape (a, b)
-        In float64; rows and columns in the order of ``weight.flatten()``. Costs a
-        backward passes.
+        In float64; rows and columns in the order of ``weight.flatten()``. It costs
+        ``a`` backward passes.
 
     Raises
     ------
     TypeError, ValueError
-        As `block_norms`; also if the block has more than 4000 squared entries.
+        As `block_norms`; also if the block has more than 4000^2 entries.
 
     Examples
     --------
@@ -207,41 +208,42 @@ def block_norms(
     *,
     coordinates: str = "weights",
 ) -> np.ndarray:
-    """Return how strongly the gradient by a layer depends on other layers, exactly.
+    """Return how strongly a layer's gradient depends on each other layer, exactly.
 
-    That is, the Frobenius norm of the second derivatives of the loss by the weights
-    of the layer and those of each other one.
+    This is the Frobenius norm of the second derivatives of the loss by the weights of
+    the layer and by those of each other layer.
 
     Parameters
     ----------
     network : torch.nn.Module
         Not changed. Its mode stays: in training mode BN uses batch statistics.
     loss : callable
-        Takes the network, a copy of yours, and returns a tensor of one number. Of
-        a network that draws random numbers, draw the same ones in each call.
+        Takes a copy of your network and returns a tensor of one number. If the network
+        draws random numbers, draw the same ones in each call.
     layer : int
         Its number in `linear_layers`, from 0.
     others : sequence of int, optional
-        Theirs; every later layer, if not given.
+        The numbers of the other layers; the default is every later layer.
     coordinates : {"weights", "directions", "bn_directions"}
-        What to differentiate by. Each row of a layer is ``w = g v / |v|``; "weights"
-        takes w itself, "directions" v at length 1 with g held fixed, as weight
-        normalization has it. "bn_directions" does so with batch normalization's
-        length, ``|v|^2 = v.S v`` for the covariance S of the layer's inputs; S is
-        held fixed, which makes no difference where BN follows the layer.
+        The variables to differentiate by. Each row of a layer is ``w = g v / |v|``.
+        "weights" takes w itself; "directions" takes v at length 1 with g held fixed,
+        as in weight normalization. "bn_directions" uses batch normalization's length,
+        ``|v|^2 = v.S v`` with the covariance S of the layer's inputs. S is held fixed,
+        which makes no difference if BN follows the layer.
 
     Returns
     -------
     array, shape (number of others,)
-        In float64. Costs a backward pass for each weight of the layer.
+        In float64. It costs a backward pass for each weight of the layer.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, a layer is not there or has more than
-        4000 weights, there is no linear layer or no later one, two share their
-        weights, a row has no direction, or the loss is no scalar, does not depend
-        on the layers or is not finite.
+        If ``network`` is no module, ``loss`` no function, ``coordinates`` unknown, or
+        ``others`` empty or no list of integers; if a layer does not exist or has more
+        than 4000 weights, there is no linear layer or no later one, two share their
+        weights, or a row has no direction; or if the loss is no scalar, does not
+        depend on the layers or is not finite.
 
     Examples
     --------
@@ -281,17 +283,17 @@ def estimate_block_norms(
 ) -> BlockNorms:
     """Estimate `block_norms` from random signs, for layers of any size.
 
-    For a block B and a vector z of independent signs the mean of ``|B z|^2`` is the
-    squared Frobenius norm of B, for the mean of ``z z^T`` is the identity.
+    For a block B and a vector z of independent signs, the mean of ``|B z|^2`` is the
+    squared Frobenius norm of B, because the mean of ``z z^T`` is the identity.
 
     Parameters
     ----------
     network, loss, layer, others, coordinates
         As `block_norms`, with layers of any size.
     samples : int, at least 2
-        Vectors of signs; each costs one backward pass for all the others.
+        The number of vectors of signs; each costs one backward pass for all the others.
     seed : int
-        Draws the signs.
+        The seed of the signs.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Gradient and curvature in front of batch normalization, from those behind it."""
+"""Gradient and curvature before batch normalization, from those after it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from bnlib.transform import Cache
 
 
 class GradientTerms(NamedTuple):
-    """What makes up the squared norm of a loss's gradient, unit by unit.
+    """The terms of the squared norm of a loss's gradient, unit by unit.
 
-    ``factor`` is ``gamma**2 / (var + eps)``, ``upstream`` the squared norm of ``dy``,
-    ``along_ones`` and ``along_x_hat`` what batch normalization takes away. Each has
+    ``factor`` is ``gamma**2 / (var + eps)`` and ``upstream`` the squared norm of
+    ``dy``; batch normalization subtracts ``along_ones`` and ``along_x_hat``. Each has
     the shape of the statistics and is in float64.
     """
 
@@ -32,9 +32,9 @@ class GradientTerms(NamedTuple):
 class CurvatureTerms(NamedTuple):
     """The second derivative of a loss along a direction ``v``, in two parts.
 
-    ``downstream`` is what the loss's curvature behind batch normalization gives, a
-    float; ``by_scale`` what the division by the deviation takes away, one number a
-    unit.
+    ``downstream`` comes from the loss's curvature after batch normalization, a float.
+    ``by_scale`` is subtracted because of the division by the standard deviation, one
+    number per unit.
     """
 
     downstream: float
@@ -47,7 +47,7 @@ class CurvatureTerms(NamedTuple):
 
 
 class _Units:
-    """The units of a layer at one batch: what all identities are made of."""
+    """The units of a layer at one batch, with the operations of all identities."""
 
     def __init__(self, cache, **arrays):
         for name, array in arrays.items():
@@ -62,7 +62,7 @@ class _Units:
         self.scale = self._scale(cache)
 
     def _scale(self, cache):
-        """Return gamma, one value a unit, shaped to broadcast."""
+        """Return gamma, one value per unit, shaped to broadcast."""
         if cache.gamma is None:
             return self.xp.ones_like(self.inv_std)
         shape = tuple(self.x_hat.shape)
@@ -75,20 +75,20 @@ class _Units:
         return self.xp.reshape(plain(cache.gamma), size)
 
     def inner(self, a, b):
-        """Return the inner product of each unit's values, kept to broadcast."""
-        return self.xp.sum(a * b, axis=self.axes, keepdims=True)
+        """Return the inner product of each unit's values, shaped to broadcast."""
+        return self.xp.sum(a * b, axis=self.axes, keepdims=True)  # (1, C)
 
     def project(self, v):
-        """Return P v: less its mean, less its part along x_hat."""
-        mean = self.xp.sum(v, axis=self.axes, keepdims=True) / self.count
-        return v - mean - self.x_hat * self.inner(v, self.x_hat) / self.count
+        """Return P v: v minus its mean and minus its part along x_hat."""
+        mean = self.xp.sum(v, axis=self.axes, keepdims=True) / self.count  # (1, C)
+        return v - mean - self.x_hat * self.inner(v, self.x_hat) / self.count  # (m, C)
 
     def through(self, v):
-        """Return gamma / s * P v: the derivative of y along v, and its transpose."""
-        return self.scale * self.inv_std * self.project(v)
+        """Return gamma / s * P v: the derivative of y along v; the map is symmetric."""
+        return self.scale * self.inv_std * self.project(v)  # (m, C)
 
     def per_unit(self, values):
-        """Return a number a unit in the shape of the statistics."""
+        """Return one number per unit, in the shape of the statistics."""
         full = self.xp.broadcast_to(values, self.inv_std.shape)
         return self.xp.reshape(full, self.shape)
 
@@ -115,7 +115,7 @@ def _check_like_output(name, array, cache):
 
 @_arrays.silently()
 def gradient_terms(dy: Array, cache: Cache) -> GradientTerms:
-    """Split the squared norm of the gradient in front of batch normalization.
+    """Split the squared norm of the gradient before batch normalization into terms.
 
     With ``s**2 = var + eps``, for each unit
 
@@ -135,7 +135,8 @@ def gradient_terms(dy: Array, cache: Cache) -> GradientTerms:
     Raises
     ------
     TypeError, ValueError
-        As `bnlib.batch_norm_backward`; also if gamma varies within a unit.
+        If ``cache`` is no Cache, ``dy`` has another library, device or shape than
+        ``y``, or gamma varies within a unit.
 
     Examples
     --------
@@ -153,9 +154,9 @@ def gradient_terms(dy: Array, cache: Cache) -> GradientTerms:
     Chapter 06, "Smoothness"; Santurkar et al. 2018, theorem 4.1.
     """
     units = _Units(cache, dy=dy)
-    delta = plain(dy)
+    delta = plain(dy)  # (m, C)
     along_ones = units.inner(delta, units.xp.ones_like(delta)) ** 2 / units.count
-    along_x_hat = units.inner(delta, units.x_hat) ** 2 / units.count
+    along_x_hat = units.inner(delta, units.x_hat) ** 2 / units.count  # (1, C)
     return GradientTerms(
         units.per_unit((units.scale * units.inv_std) ** 2),
         units.per_unit(units.inner(delta, delta)),
@@ -170,8 +171,7 @@ def hessian_product(
 ) -> Array:
     """Return the Hessian of the loss with respect to ``x``, times ``v``.
 
-    For one unit the Hessian is, with ``H`` that with respect to ``y`` and
-    ``r = P dy``,
+    For one unit, with ``H`` the Hessian with respect to ``y`` and ``r = P dy``, it is
 
     ``gamma^2/s^2 P H P - gamma/(m s^2) (x_hat r^T + r x_hat^T + (dy.x_hat) P)``.
 
@@ -196,7 +196,8 @@ def hessian_product(
     Raises
     ------
     TypeError, ValueError
-        As `gradient_terms`, for ``v`` and what ``curvature`` returns too.
+        As `gradient_terms`; also if ``v`` or the result of ``curvature`` does not fit
+        ``y``, or ``curvature`` is no function.
 
     Examples
     --------
@@ -213,8 +214,8 @@ def hessian_product(
     """
     units = _Units(cache, v=v, dy=dy)
     v, delta = plain(v), plain(dy)
-    curved = _curved(units, v, cache, curvature)
-    arrives = units.project(delta)
+    curved = _curved(units, v, cache, curvature)  # (m, C)
+    arrives = units.project(delta)  # (m, C)
     bend = units.x_hat * units.inner(arrives, v) + arrives * units.inner(units.x_hat, v)
     bend = bend + units.inner(delta, units.x_hat) * units.project(v)
     return units.through(curved) - units.scale * units.inv_std**2 / units.count * bend
@@ -257,17 +258,17 @@ def curvature_terms(
     """
     units = _Units(cache, v=v, dy=dy)
     v, delta = plain(v), plain(dy)
-    curved = _curved(units, v, cache, curvature)
-    along = units.inner(units.x_hat, v)
+    curved = _curved(units, v, cache, curvature)  # (m, C)
+    along = units.inner(units.x_hat, v)  # (1, C)
     bend = 2 * along * units.inner(units.project(delta), v)
     bend = bend + units.inner(delta, units.x_hat) * units.inner(v, units.project(v))
-    by_scale = units.scale * units.inv_std**2 / units.count * bend
+    by_scale = units.scale * units.inv_std**2 / units.count * bend  # (1, C)
     downstream = float((units.through(v) * curved).sum())
     return CurvatureTerms(downstream, units.per_unit(by_scale))
 
 
 def _curved(units, v, cache, curvature):
-    """Return H times the derivative of y along v, after checking it."""
+    """Return H times the derivative of y along v; raise unless it fits y."""
     if not callable(curvature):
         raise TypeError(f"curvature is {curvature!r}: give a function of an array")
     curved = curvature(units.through(v))

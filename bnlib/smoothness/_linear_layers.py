@@ -1,4 +1,4 @@
-"""The linear layers of a network, and the coordinates to differentiate them in."""
+"""The linear layers of a network, and the coordinates in which to differentiate."""
 
 import copy
 
@@ -9,7 +9,7 @@ from torch.nn.utils import parametrize
 
 from bnlib import _arrays, _modules
 
-#: `bnlib.smoothness.block_norms` says what they are.
+#: `bnlib.smoothness.block_norms` explains them.
 COORDINATES = ("weights", "directions", "bn_directions")
 
 
@@ -23,14 +23,14 @@ def linear_layers(network: nn.Module) -> list[str]:
     Returns
     -------
     list of str
-        Of every `torch.nn.Linear` in it, in the order of ``network.modules()``:
-        for a `torch.nn.Sequential` from the input to the output.
+        The name of every `torch.nn.Linear`, in the order of ``network.modules()``: for
+        a `torch.nn.Sequential`, from the input to the output.
 
     Raises
     ------
     TypeError, ValueError
-        If the network is no module, has no linear layer, or two of them share
-        their weights.
+        If the network is no module or has no linear layer, a layer's weight is
+        parametrised, or two layers share their weights.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def linear_layers(network: nn.Module) -> list[str]:
 
 
 def checked_layers(network, layer, others):
-    """Return the names of the layer and of the others, and the others' numbers."""
+    """Return the names of all these layers, and the numbers of the others."""
     names = linear_layers(network)
     _check_layer("layer", layer, names)
     if others is None:
@@ -86,11 +86,11 @@ def _check_layer(what, number, names):
 
 
 class NoDirection(ValueError):
-    """A unit's weights have no length, or one that is not finite."""
+    """Raised if a unit's weights have length 0, or one that is not finite."""
 
 
 class _Direction(nn.Module):
-    """Rows g v / |v|, with g fixed; v begins at length 1."""
+    """A parametrisation of rows as g v / |v|, with g fixed; v starts at length 1."""
 
     def __init__(self, name, weight, covariance):
         super().__init__()
@@ -105,7 +105,7 @@ class _Direction(nn.Module):
             )
 
     def _norm(self, rows):
-        """Return the rows' lengths in float64: squares leave the range of float32."""
+        """Return the rows' lengths in float64, since squares may overflow float32."""
         rows = _arrays.upcast(rows)
         if self.covariance is None:
             return rows.norm(dim=1, keepdim=True)
@@ -119,7 +119,7 @@ class _Direction(nn.Module):
 
 
 def _covariances(network, loss, names):
-    """Return the covariance of the input of each layer, over the loss's batch."""
+    """Return the covariance of each layer's input, over the batch of the loss."""
     seen = {name: [] for name in names}
     hooks = [
         network.get_submodule(name).register_forward_pre_hook(
@@ -145,7 +145,7 @@ def _covariance(inputs):
 
 
 def in_coordinates(network, loss, names, coordinates):
-    """Return a copy that requires gradients by those layers' coordinates alone."""
+    """Return a copy in which only the coordinates of those layers require gradients."""
     if coordinates not in COORDINATES:
         raise ValueError(
             f"coordinates is {coordinates!r}: give one of {', '.join(COORDINATES)}"

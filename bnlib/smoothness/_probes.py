@@ -1,4 +1,4 @@
-"""What a loss does along its gradient, and what a network's BN layers do to it."""
+"""How a loss changes along its gradient, and what BN layers do to the gradient."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from bnlib.transform import batch_norm_forward
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What a loss does along its negative gradient.
+    """The loss and its gradient at steps along the negative gradient.
 
-    ``steps``, ``losses``, ``gradient_changes`` and ``distances`` are NumPy arrays
-    with an entry a step: the step, the loss after it, the length of the change of
-    the gradient, and the distance gone. ``start`` is the loss before, and
-    ``gradient_norm`` the length of the gradient there. Where a step is so long
-    that the loss is no longer finite, the entries are not either.
+    ``steps``, ``losses``, ``gradient_changes`` and ``distances`` are NumPy arrays with
+    one entry per step: the step, the loss after it, the length of the gradient's
+    change, and the distance covered. ``start`` is the loss before the steps, and
+    ``gradient_norm`` the length of the gradient there. If a step makes the loss
+    infinite or NaN, its entries are not finite either.
     """
 
     steps: np.ndarray
@@ -44,7 +44,7 @@ class Probe:
 
     @property
     def effective_smoothness(self) -> float:
-        """The largest change of the gradient per distance gone."""
+        """The largest change of the gradient per distance covered."""
         return float((self.gradient_changes / self.distances).max())
 
 
@@ -53,7 +53,7 @@ def probe_gradient(
     loss: Callable[[nn.Module], torch.Tensor],
     steps: Sequence[float],
 ) -> Probe:
-    """Follow the negative gradient of a loss, and see what the loss does.
+    """Measure the loss and its gradient at steps along the negative gradient.
 
     Parameters
     ----------
@@ -61,10 +61,10 @@ def probe_gradient(
         Not changed. Its mode stays: in training mode BN uses batch statistics.
         Parameters that do not require a gradient are held fixed.
     loss : callable
-        Takes the network, a copy of yours, and returns a tensor of one number. Of
-        a network that draws random numbers, draw the same ones in each call.
+        Takes a copy of your network and returns a tensor of one number. If the network
+        draws random numbers, draw the same ones in each call.
     steps : sequence of floats above 0
-        Multiples of the gradient to go, such as learning rates.
+        Multiples of the gradient, such as learning rates.
 
     Returns
     -------
@@ -73,9 +73,10 @@ def probe_gradient(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, there are no steps, no parameter
-        requires a gradient, the loss is no scalar, does not depend on the network
-        or is not finite at the start, or the gradient is 0.
+        If ``network`` is no module, ``loss`` no function, or ``steps`` empty or not
+        positive numbers; if no parameter requires a gradient; if the loss is no scalar,
+        does not depend on the network or is not finite at the start; or if the gradient
+        is 0.
 
     Examples
     --------
@@ -112,7 +113,7 @@ def probe_gradient(
 
 
 def _checked_steps(steps):
-    """Return the steps as an array; they must be positive numbers, one or more."""
+    """Return the steps as an array; raise unless there are some, all positive."""
     try:
         given = list(steps.tolist() if hasattr(steps, "tolist") else steps)
     except TypeError:
@@ -127,7 +128,7 @@ def _checked_steps(steps):
 def _recorder(calls):
     def record(layer, inputs, output):
         calls.append((inputs[0], output))
-        # An activation that works in place must not change what was recorded.
+        # A later in-place activation must not change the recorded output.
         return output.clone()
 
     return record
@@ -136,7 +137,7 @@ def _recorder(calls):
 def layer_terms(
     network: nn.Module, loss: Callable[[nn.Module], torch.Tensor]
 ) -> dict[str, GradientTerms]:
-    """Split the gradient's squared norm in front of every BN layer of a network.
+    """Split the gradient's squared norm before every BN layer of a network into terms.
 
     Parameters
     ----------
@@ -148,14 +149,13 @@ def layer_terms(
     Returns
     -------
     dict of str to GradientTerms
-        By the names of the layers in the network; tensors, one number a unit.
+        The terms by layer name, as tensors with one number per unit.
 
     Raises
     ------
     TypeError, ValueError
-        As `probe_gradient`; also if the network has no BN layer, one of them
-        normalises with running statistics, or the loss calls one twice or not
-        at all.
+        As `probe_gradient`; also if the network has no BN layer, a BN layer normalises
+        with running statistics, or the loss does not call each of them exactly once.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The Hessian of a network's loss: whole, or as products with vectors."""
+"""The Hessian of a network's loss: as a whole matrix, or as products with vectors."""
 
 from collections.abc import Callable
 
@@ -17,17 +17,16 @@ MOST_PARAMETERS = 4000
 class HessianOperator(LinearOperator):
     """The Hessian of a loss with respect to a network's parameters, as a product.
 
-    A product costs one backward pass through the gradient; the graph is made
-    once and kept. The vectors have an entry a number, parameter after parameter in
-    the order of ``network.parameters()``, without those that do not require a
-    gradient.
+    A product costs one backward pass through the gradient; the graph is made once and
+    kept. A vector holds the entries of all parameters that require a gradient, in the
+    order of ``network.parameters()``.
 
     Parameters
     ----------
     network : torch.nn.Module
         Not changed. Its mode stays: in training mode BN uses batch statistics.
     loss : callable
-        Takes the network, a copy of yours, and returns a tensor of one number.
+        Takes a copy of your network and returns a tensor of one number.
 
     Attributes
     ----------
@@ -39,8 +38,9 @@ class HessianOperator(LinearOperator):
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, no parameter requires a gradient, or
-        the loss is no scalar, does not depend on the network or is not finite.
+        If ``network`` is no module or ``loss`` no function, no parameter requires a
+        gradient, or the loss is no scalar, does not depend on the network or is not
+        finite.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class HessianOperator(LinearOperator):
         super().__init__(np.float64, (self._copied.size,) * 2)
 
     def _matvec(self, vector):
-        if not self._graph.requires_grad:  # the gradient is the same everywhere
+        if not self._graph.requires_grad:  # the gradient is constant
             return np.zeros(self.shape[0])
         given = torch.from_numpy(np.asarray(vector, dtype=float).reshape(-1).copy())
         product = torch.autograd.grad(
@@ -95,8 +95,8 @@ def hessian(
     Parameters
     ----------
     network, loss
-        As `HessianOperator`. Use a network in float64 for eigenvalues to full
-        precision.
+        As `HessianOperator`. For eigenvalues to full precision, use a network in
+        float64.
 
     Returns
     -------
@@ -106,8 +106,8 @@ def hessian(
     Raises
     ------
     TypeError, ValueError
-        As `HessianOperator`; also if n is above 4000, where the matrix alone
-        takes 128 MB and costs n backward passes.
+        As `HessianOperator`; also if n is above 4000: the matrix takes n backward
+        passes, and 128 MB at n = 4000.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def extreme_eigenvalues(
     network, loss
         As `HessianOperator`, of any size.
     seed : int
-        Draws the first vector.
+        The seed of the first vector.
 
     Returns
     -------
@@ -150,8 +150,9 @@ def extreme_eigenvalues(
     Raises
     ------
     TypeError, ValueError
-        As `HessianOperator`; `scipy.sparse.linalg.ArpackNoConvergence` if the
-        iteration does not converge.
+        As `HessianOperator`.
+    scipy.sparse.linalg.ArpackNoConvergence
+        If the iteration does not converge.
 
     Examples
     --------
@@ -168,9 +169,9 @@ def extreme_eigenvalues(
     operator = HessianOperator(network, loss)
     size = operator.shape[0]
     first = np.random.default_rng(seed).standard_normal(size)
-    if size < 3:  # the iteration needs more dimensions than eigenvalues
+    if size < 3:  # Lanczos needs more dimensions than eigenvalues
         eigenvalues = np.linalg.eigvalsh(operator @ np.eye(size))
-    elif not (operator @ first).any():  # it cannot start on a zero matrix
+    elif not (operator @ first).any():  # Lanczos cannot start on a zero matrix
         return 0.0, 0.0
     else:
         options = {"which": "BE", "v0": first, "return_eigenvectors": False}
@@ -192,9 +193,9 @@ def hessian_trace(
     network, loss
         As `HessianOperator`, of any size.
     samples : int, at least 2
-        Products with the Hessian.
+        The number of products with the Hessian.
     seed : int
-        Draws the signs.
+        The seed of the signs.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the identities say of a unit's weights: the worst input, and the start."""
+"""What the identities say about a unit's weights: the worst input, and the start."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,8 @@ from bnlib.transform import Cache
 class WorstCase(NamedTuple):
     """The largest squared gradient of a unit's weights, by the min-max argument.
 
-    ``plain`` without batch normalization, ``normalised`` with it, for the same
-    upstream gradient; one number a unit, in float64.
+    ``plain`` is without batch normalization, ``normalised`` with it, for the same
+    upstream gradient; one number per unit, in float64.
     """
 
     plain: Array
@@ -22,9 +22,9 @@ class WorstCase(NamedTuple):
 class ClosestOptimum(NamedTuple):
     """The multiple of an optimum that is closest to a start.
 
-    ``point`` is ``scale`` times the optimum, with one scale a row; ``squared``
-    and ``squared_plain`` are the squared distances of the start from it and
-    from the optimum itself, both floats.
+    ``point`` is ``scale`` times the optimum, with one scale per row; ``squared`` and
+    ``squared_plain`` are the squared distances of the start from ``point`` and from the
+    optimum itself, both floats.
     """
 
     scale: Array
@@ -34,11 +34,11 @@ class ClosestOptimum(NamedTuple):
 
 
 def worst_case(dy: Array, cache: Cache, radius: float) -> WorstCase:
-    """Bound the gradient of a unit's weights over all inputs of a size.
+    """Bound the gradient of a unit's weights over all inputs up to a size.
 
-    For ``x = X w`` that gradient is ``X^T dx``. The upstream gradient, the deviation
-    and ``x_hat`` are kept as they are while ``X`` varies over all matrices of norm
-    at most ``radius`` (spectral or Frobenius): the largest squared norms are
+    For ``x = X w`` that gradient is ``X^T dx``. ``X`` varies over all matrices of norm
+    at most ``radius`` (spectral or Frobenius), while the upstream gradient, the
+    standard deviation and ``x_hat`` are held fixed. The largest squared norms are then
     ``radius^2 |dy|^2`` without batch normalization and ``radius^2 |dx|^2`` with it.
 
     Parameters
@@ -78,7 +78,7 @@ def closest_optimum(start: Array, optimum: Array) -> ClosestOptimum:
     """Return the positive multiple of an optimum that is closest to a start.
 
     With batch normalization at ``eps = 0`` every positive multiple of a unit's
-    optimal weights is optimal. Each row of a matrix is a unit with a scale of its own.
+    optimal weights is optimal. Each row of a matrix is a unit and has its own scale.
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ def closest_optimum(start: Array, optimum: Array) -> ClosestOptimum:
     Raises
     ------
     TypeError
-        If an argument is no NumPy array or torch tensor of floats, or the two mix.
+        If an argument is no NumPy array or torch tensor of floats, or they mix.
     ValueError
-        If the shapes differ, values are not finite, or a row of the start has no
-        positive inner product with the optimum's: the closest multiple is then 0,
-        which batch normalization does not take.
+        If the shapes differ, values are not finite, or the inner product of a row of
+        the start with that of the optimum is not positive: the closest multiple is then
+        0, which batch normalization does not accept.
 
     Examples
     --------
