@@ -1,4 +1,4 @@
-"""Batch normalization with torch's own signature, on the backend that fits best."""
+"""Batch normalization with torch's signature, on the backend that fits best."""
 
 import torch
 from torch import Tensor
@@ -26,15 +26,15 @@ def batch_norm(
 ) -> Tensor:
     """Normalise a batch, as torch.nn.functional.batch_norm does.
 
-    Whatever the backend, the output has the dtype of ``input`` and every other
-    tensor keeps its own. All backends but "torch" take their sums in float64.
+    With every backend, the output has the dtype of ``input`` and every other tensor
+    keeps its dtype. All backends except "torch" compute sums in float64.
 
     Parameters
     ----------
     input : Tensor, shape (N, C) or (N, C, *spatial), any real floating dtype
     running_mean, running_var : Tensors of shape (C,), or None
-        Give both or neither. Used when ``training`` is false; when it is true
-        they are updated by the batch, in place, and may be None.
+        Give both or neither. If ``training`` is false, they normalise the batch. If it
+        is true, the batch updates them in place, and they may be None.
     weight, bias : Tensors of shape (C,), or None
         Scale and shift. Their dtypes may differ from that of ``input``.
     training : bool
@@ -44,21 +44,21 @@ def batch_norm(
         them unbiased.
     eps : float, at least 0
     activation : "relu" or None
-        What to apply to the output, in the same pass over memory.
+        The function to apply to the output, in the same pass over memory.
     mask : Tensor of bool, shape (N, *spatial), or None
         True keeps a position. The statistics are those of the kept positions;
         all others may hold anything, NaN too, and their outputs and gradients
         are 0.
     backend : "auto", "readable", "torch", "c" or "triton"
-        What computes it; see `bnlib.kernels`. The environment variable
-        ``BNLIB_BACKEND`` changes what "auto" means.
+        The implementation; see `bnlib.kernels`. The environment variable
+        ``BNLIB_BACKEND`` changes the meaning of "auto".
 
     Returns
     -------
     Tensor
-        Shape and dtype of ``input``, differentiable twice. An empty input (or an
-        empty mask) gives an empty output (or zeros) and leaves the running
-        statistics alone.
+        Shape and dtype of ``input``, differentiable twice. For an empty input the
+        output is empty, for an empty mask it is 0; the running statistics then stay as
+        they are.
 
     Raises
     ------
@@ -108,10 +108,10 @@ def batch_norm(
 
 
 def _normalise(backend, input, vectors, options):
-    """Normalise an input that was checked, on a backend that takes it."""
+    """Normalise a checked input on a backend that takes it."""
     values = input.numel()
     if values == 0:
-        # Statistics that are never used, so that the parameters get their zeros.
+        # These statistics are never used; they let the parameters get gradients of 0.
         nothing = torch.zeros((2, input.shape[1]), device=input.device)
         given = input, *nothing, *vectors[2:]
         options = options._replace(training=False, eps=1)
@@ -126,13 +126,13 @@ def _normalise(backend, input, vectors, options):
         or (weight is not None and weight.requires_grad)
         or (bias is not None and bias.requires_grad)
     ):
-        # One tuple: torch looks at every argument that stands by itself.
+        # One tuple, because torch inspects every separate argument.
         return _Passes.apply(input, weight, bias, (mean, var, backend, options))
     return backend.forward(input, *vectors, options, keep=False)[0]
 
 
 class _Passes(torch.autograd.Function):
-    """A backend's two passes; further derivatives by differentiable formulas."""
+    """A backend's two passes; higher derivatives use differentiable formulas."""
 
     @staticmethod
     def forward(ctx, input, weight, bias, given):
@@ -145,7 +145,7 @@ class _Passes(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output):
         input, weight, bias, statistics = ctx.saved_tensors
-        # With a graph of the backward pass asked for, that is differentiated, too.
+        # If autograd records the backward pass, it must be differentiable itself.
         passed = kernels.gradients if torch.is_grad_enabled() else ctx.backend.backward
         grads = passed(grad_output, input, statistics, weight, bias, ctx.options)
         needed = ctx.needs_input_grad
@@ -153,7 +153,7 @@ class _Passes(torch.autograd.Function):
 
 
 def _check(input, running_mean, running_var, weight, bias, training, momentum, eps):
-    """Raise unless batch norm can be computed: all that is checked, but for masks."""
+    """Raise unless batch norm can be computed; check all arguments except the mask."""
     _check_tensor("input", input)
     if input.ndim < 2:
         raise ValueError(

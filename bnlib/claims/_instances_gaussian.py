@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from bnlib.halfspaces import GaussianHalfspace
+from bnlib.losses import Sigmoid
 
 #: The losses in torch's own functions, by bnlib's names.
 PHI = {
@@ -13,10 +14,14 @@ PHI = {
     "shifted_sigmoid": lambda t: torch.sigmoid(t - 1),
     "pseudo_huber": lambda t: torch.sqrt(1 + (1 + t) ** 2) - 1,
     "sigmoid": torch.sigmoid,
+    "steepest_near_0": lambda t: torch.sigmoid(t - 0.3),
 }
-#: The largest absolute first and second derivatives of those that are drawn.
+DRAWN = ("logistic", "shifted_sigmoid", "pseudo_huber")
+#: The largest absolute first and second derivatives.
 LIPSCHITZ = {"logistic": 1.0, "shifted_sigmoid": 0.25, "pseudo_huber": 1.0}
 ZETA = {"logistic": 0.25, "shifted_sigmoid": 1 / (6 * 3**0.5), "pseudo_huber": 1.0}
+for _bounds in (LIPSCHITZ, ZETA):
+    _bounds["steepest_near_0"] = _bounds["shifted_sigmoid"]
 # The trapezoidal rule: for smooth functions of a normal variable it converges
 # faster than any power of the spacing.
 NODES = torch.linspace(-10, 10, 1201, dtype=torch.float64)
@@ -35,7 +40,7 @@ class Gaussian(NamedTuple):
     @property
     def ours(self):
         """bnlib's problem."""
-        return GaussianHalfspace(self.u.numpy(), self.S.numpy(), self.loss)
+        return GaussianHalfspace(self.u.numpy(), self.S.numpy(), loss_of(self))
 
     @property
     def best(self):
@@ -66,13 +71,18 @@ class Gaussian(NamedTuple):
         return WEIGHTS @ PHI[self.loss](t)
 
 
+def loss_of(problem):
+    """What bnlib takes for the problem's loss."""
+    return Sigmoid(0.3) if problem.loss == "steepest_near_0" else problem.loss
+
+
 def gradient(function, w):
     """The gradient by automatic differentiation."""
     leaf = w.clone().requires_grad_()
     return torch.autograd.grad(function(leaf), leaf)[0]
 
 
-def random_gaussian(rng, losses=tuple(ZETA), condition=None):
+def random_gaussian(rng, losses=DRAWN, condition=None):
     """A problem of three to ten dimensions."""
     d = int(rng.integers(3, 11))
     condition = 10 ** rng.uniform(0.2, 1.3) if condition is None else condition
@@ -110,6 +120,15 @@ def expectations(problem, w):
     (first,) = torch.autograd.grad(phi, t, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), t)
     return float(WEIGHTS @ first.detach()), float(WEIGHTS @ second)
+
+
+def tightest_gaussian(problem):
+    """The slowest neighbour again, with a c1 that is nearly Phi.
+
+    With a short u the best length is short, and there phi' is nearly at its largest.
+    """
+    problem, start = slowest_gaussian(problem._replace(loss="steepest_near_0"))
+    return problem._replace(u=0.01 / np.sqrt(problem.lambda_1) * problem.u), start
 
 
 def slowest_gaussian(problem):

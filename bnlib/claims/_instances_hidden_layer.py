@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from bnlib.claims._instances_gaussian import PHI, Gaussian, random_gaussian
+from bnlib.claims._instances_gaussian import PHI, Gaussian, loss_of, random_gaussian
 from bnlib.networks import OneHiddenLayer
 
 ACTIVATIONS = {"tanh": torch.tanh, "erf": torch.erf}
@@ -35,7 +35,7 @@ class Layer(NamedTuple):
         """bnlib's problem."""
         u, S = self.gaussian.u.numpy(), self.gaussian.S.numpy()
         return OneHiddenLayer(
-            u, S, self.theta.numpy(), self.activation, self.gaussian.loss
+            u, S, self.theta.numpy(), self.activation, loss_of(self.gaussian)
         )
 
     def output(self, t):

@@ -57,11 +57,12 @@ def _direction(rng, squared):
 @chapter_claim(
     id="k-ols-direction",
     verdict="holds",
-    source="book",
+    source="kohler2019",
     statement=r"For every length $g$, $\nabla_wf(w,g)=-\frac{g\,\lVert "
     r"w\rVert_S}{u^\top w}\nabla\rho(w)$ where $u^\top w\ne0$: it lies on the line of "
-    r"$\nabla\rho$. A gradient step in $w$ goes down $\rho$ if $g$ has the sign of "
-    "the best length, up if it has the other, nowhere if it is 0.",
+    r"$\nabla\rho$. A short enough gradient step in $w$ goes down $\rho$ if $g$ has "
+    "the sign of the best length, up if it has the other, nowhere if it is 0 (where "
+    r"$\nabla\rho(w)\ne0$).",
 )
 def k_ols_direction(rng):
     return _direction(rng, squared=False)
@@ -70,6 +71,48 @@ def k_ols_direction(rng):
 @k_ols_direction.control
 def _(rng):
     return _direction(rng, squared=True)
+
+
+def _middle(rng, old_variables):
+    """rho and f between a far point and the best, beside the mean of their values."""
+    problem = random_quadratic(rng)
+    best, w = (
+        -np.linalg.solve(problem.S, problem.u),
+        rng.standard_normal(problem.u.shape),
+    )
+    w *= -np.sign(problem.u @ w) * 1e4 * problem.norm(best) / problem.norm(w)
+    g = rng.uniform(0.3, 2)
+
+    def loss(v):
+        return 2 * g * (problem.u @ v) / problem.norm(v) + g**2
+
+    def plain(v):
+        return 2 * problem.u @ v + v @ problem.S @ v
+
+    checks = []
+    for value in (plain,) if old_variables else (problem.rho, loss):
+        far, near, middle = value(w), value(best), value((w + best) / 2)
+        # In the limit the excess is half of the difference.
+        excess = 0.49 * (far - near)
+        checks.append(Check(middle, (far + near) / 2 + excess, ">=", allowed=0.0))
+    return Check.worst(*checks)
+
+
+@chapter_claim(
+    id="k-ols-nonconvex",
+    verdict="holds",
+    source="kohler2019",
+    statement=r"Let $d\ge2$, $S$ be positive definite and $u\ne0$. On the half-space "
+    r"$u^\top w<0$ neither $\rho$ nor, for $g>0$, the loss $w\mapsto f(w,g)$ is convex "
+    r"(for $g<0$ take $u^\top w>0$).",
+)
+def k_ols_nonconvex(rng):
+    return _middle(rng, old_variables=False)
+
+
+@k_ols_nonconvex.control
+def _(rng):
+    return _middle(rng, old_variables=True)
 
 
 def _below(rng, gaps_of, power, steps=25):

@@ -9,6 +9,7 @@ from scipy import optimize
 from bnlib.claims._instances_gaussian import (
     NODES,
     WEIGHTS,
+    expectations,
     gradient,
     random_direction,
     random_gaussian,
@@ -90,15 +91,21 @@ def _(rng):
 
 
 def _critical(rng, factor):
-    """The logistic minimum against the closed form; another loss's against the line."""
+    """The logistic minimum against the closed form; three losses' against c1 and c2."""
     problem = random_gaussian(rng, losses=("logistic",))
-    expected = factor(problem.lambda_1) * problem.best
     other = random_gaussian(rng, losses=("shifted_sigmoid", "pseudo_huber"))
-    cosine = torch.cosine_similarity(_minimiser(rng, other), other.best, dim=0)
-    return Check.worst(
-        Check(_minimiser(rng, problem), expected, "==", allowed=1e-5),
-        Check(cosine.abs(), 1.0, "==", allowed=1e-9),
-    )
+    found = _minimiser(rng, problem)
+    expected = factor(problem.lambda_1) * problem.best
+    checks = [Check(found, expected, "==", allowed=1e-5)]
+    for case, w in ((problem, found), (other, _minimiser(rng, other))):
+        first, second = expectations(case, w)
+        c1 = first - float(case.u @ w) * second
+        checks.append(Check(w, -c1 / second * case.best, "==", allowed=1e-5))
+        # If c2 were 0, so would c1 and E phi' be.
+        checks.append(Check(abs(second), 1e-6, ">=", allowed=0.0))
+        cosine = torch.cosine_similarity(w, case.best, dim=0).abs()
+        checks.append(Check(cosine, 1.0, "==", allowed=1e-9))
+    return Check.worst(*checks)
 
 
 def _minimiser(rng, problem):
@@ -135,8 +142,9 @@ def _even_at_the_origin():
     r"the line of $S^{-1}u$: $\tilde w=-\frac{c_1}{c_2}S^{-1}u$. If $\varphi'>0$ "
     r"everywhere and $u\ne0$, then $c_2\ne0$ at every critical point. For the logistic "
     r"loss and $\lambda_1<1$ the only one is $-\frac2{1-\lambda_1}S^{-1}u$.",
-    printed="All critical points lie on the line of $S^{-1}u$, whatever the loss is.",
-    printed_in="wikipedia-bn",
+    printed="All critical points (the summary of the paper that we read says: all "
+    "bounded ones) lie on the line of $S^{-1}u$, whatever the loss is.",
+    printed_in="wikipedia-bn,kohler2019",
 )
 def k_critline(rng):
     return _critical(rng, lambda lambda_1: -2 / (1 - lambda_1))
@@ -203,19 +211,37 @@ def _(rng):
 
 
 def _cosine(rng, euclidean):
-    """The direction's gradient, by torch, against rho's; and the formula for WN."""
+    """The direction's gradient, by torch, against rho's; and the formula for WN.
+
+    And weight normalization's at the best length, where it is parallel too.
+    """
     problem = random_gaussian(rng)
     w, g = random_direction(rng, problem)
     size = torch.linalg.vector_norm(w)
+    best = _best_length(problem, w) * size / problem.norm(w)
+    at_best = gradient(lambda v: problem.value(best * v / v.norm()), w)
     of_wn = gradient(lambda v: problem.value(g * v / v.norm()), w)
     inner = gradient(problem.value, g * w / size)
     formula = g / size * (inner - (w @ inner) / size**2 * w)
     of_bn = gradient(lambda v: problem.normalised(v, g), w)
     slope, along = of_wn if euclidean else of_bn, gradient(problem.rho, w)
-    cosine = torch.cosine_similarity(slope, along, dim=0).abs()
+    cosine, other = (
+        torch.cosine_similarity(each, along, dim=0).abs() for each in (slope, at_best)
+    )
     return Check.worst(
         Check(cosine, 1.0, "==", allowed=1e-12),
         Check(formula, of_wn, "==", allowed=1e-9),
+        Check(other, 1.0, "==", allowed=1e-12),
+    )
+
+
+def _best_length(problem, w):
+    """The length of slope zero in the norm of S, by bisection."""
+    far = -float(torch.sign(problem.u @ w))
+    while _length_slope(problem, w, far) * far < 0:
+        far *= 2
+    return optimize.brentq(
+        lambda g: _length_slope(problem, w, g), 0, far, xtol=1e-14, rtol=1e-14
     )
 
 

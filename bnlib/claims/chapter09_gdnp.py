@@ -34,9 +34,9 @@ def printed_h(problem, w, g, power=0):
     return first * along - second * along**2 * factor
 
 
-def _steps(problem, w, g, h, length=None):
+def _steps(problem, w, g, h):
     """The step in w with this h, and the step on rho, both differentiated by torch."""
-    size = -(float(problem.norm(w)) ** 3) / (problem.L * (length or g) * h)
+    size = -(float(problem.norm(w)) ** 3) / (problem.L * g * h)
     moved = -size * gradient(lambda v: problem.normalised(v, g), w)
     rate = float(problem.norm(w)) ** 2 / (2 * problem.L * abs(float(problem.rho(w))))
     return moved, -rate * gradient(problem.rho, w)
@@ -50,15 +50,11 @@ def _step(rng, h):
 
 @chapter_claim(
     id="k-step",
-    verdict="misprint",
+    verdict="holds",
     statement=r"With $h=c_1(\tilde w)\,u^\top w\ne0$, $g\ne0$ and "
     r"$s=-\lVert w\rVert_S^3/(L\,g\,h)$ the step $w-s\nabla_wf(w,g)$ is the step "
     r"$w-\eta\nabla\rho(w)$ of least squares, whatever $g$ is, with "
     r"$\eta=\lVert w\rVert_S^2/(2L\lvert\rho(w)\rvert)$.",
-    printed=r"$s_t=-\lVert w_t\rVert_S^3/(L\,g_t\,h)$ beside $\gamma_t$ for the "
-    "length. Read as if $g_t$ were another number than the length, the identity is "
-    "lost.",
-    printed_in="wikipedia-bn",
 )
 def k_step(rng):
     return _step(rng, corrected_h)
@@ -66,15 +62,7 @@ def k_step(rng):
 
 @k_step.control
 def _(rng):
-    return _step(rng, lambda problem, w, g: -corrected_h(problem, w, g))
-
-
-@k_step.printed
-def _():
-    problem = random_gaussian(np.random.default_rng(0))
-    w, g = random_direction(np.random.default_rng(1), problem)
-    h = corrected_h(problem, w, g)
-    return Check(*_steps(problem, w, g, h, length=2 * g), "==", allowed=1e-3)
+    return _step(rng, printed_h)
 
 
 def _h(rng, power):

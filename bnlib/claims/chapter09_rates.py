@@ -8,6 +8,8 @@ from scipy import optimize
 
 from bnlib.claims._instances_gaussian import (
     LIPSCHITZ,
+    NODES,
+    WEIGHTS,
     ZETA,
     Gaussian,
     dual_square,
@@ -16,6 +18,7 @@ from bnlib.claims._instances_gaussian import (
     random_direction,
     random_gaussian,
     slowest_gaussian,
+    tightest_gaussian,
 )
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
@@ -64,8 +67,28 @@ def _():
 
 def direction_bound(problem):
     """Phi, a bound on |c1|."""
-    spread = 2 * problem.lambda_1 / (np.pi * (1 - problem.lambda_1))
-    return LIPSCHITZ[problem.loss] * (1 + np.sqrt(spread))
+    return LIPSCHITZ[problem.loss] * share_of_direction(problem.lambda_1)
+
+
+def share_of_direction(lambda_1):
+    """Phi where |phi'| is at most 1."""
+    return 1 + np.sqrt(2 * lambda_1 / (np.pi * (1 - lambda_1)))
+
+
+def _near_the_bound(lambda_1, turn):
+    """|c1| of a loss |t - kink| with its corner rounded off, beside Phi.
+
+    On the line t has the deviation 1 and this mean, if scaled so. c1 is the mean of
+    phi'(t) (1 - m (t - m)): near Phi's first term if phi' is 1 all over, near the
+    second, for a large lambda_1, if phi' turns where the bracket does.
+    """
+    m = -np.sqrt(lambda_1 / (1 - lambda_1))
+    kink, rounding = m + 1 / m if turn else m - 1e3, 0.1
+    away = m + NODES - kink
+    slope = away / torch.sqrt(away**2 + rounding**2)
+    bend = rounding**2 / (away**2 + rounding**2) ** 1.5
+    c1 = float(WEIGHTS @ slope - m * (WEIGHTS @ bend))
+    return Check(abs(c1), share_of_direction(lambda_1), "<=", allowed=0.0)
 
 
 def _direction(rng, with_bend):
@@ -79,6 +102,8 @@ def _direction(rng, with_bend):
     return Check.worst(
         Check(square, g**2 * (first - bend) ** 2 * gap, "==", allowed=1e-8),
         Check(square, g**2 * direction_bound(problem) ** 2 * gap, "<=", allowed=0.0),
+        _near_the_bound(1e-4, turn=False),
+        _near_the_bound(0.999, turn=True),
     )
 
 
@@ -181,12 +206,12 @@ def _():
     return Check(slope_in_g(problem, u, low) ** 2, bound, "<=", allowed=0.1)
 
 
-def _combined(rng, power, steps=10, halvings=30):
-    """Any start on any problem, and the slowest start on its slowest neighbour."""
+def _combined(rng, power, steps=10, halvings=40):
+    """Any start on any problem, and the slowest start on its tightest neighbour."""
     problem = random_gaussian(rng, condition=10 ** rng.uniform(0.2, 0.6))
     start, _ = random_direction(rng, problem)
     checks = []
-    for case, w in ((problem, start), slowest_gaussian(problem)):
+    for case, w in ((problem, start), tightest_gaussian(problem)):
         trace = gdnp(case.ours, w.numpy(), steps=steps, length="newton")
         last = torch.from_numpy(trace.w[-1])
         ends = bracket(case, last)

@@ -141,8 +141,10 @@ def _line(rng, bend):
     r"$W=-\beta^{-1}\alpha\,(S^{-1}u)^\top$. If a unit is off the line, $\beta Wq=0$ "
     r"for a $q$ with $q^\top S^{-1}u=0$ and $Wq\ne0$. For one unit with $\ell'>0$ and "
     r"$\varphi'>0$, $\beta\ne0$ at every critical point.",
-    printed="The critical points of all hidden units lie on the line of $S^{-1}u$.",
-    printed_in="wikipedia-bn",
+    printed="The critical points of all hidden units lie on the line of $S^{-1}u$ (so "
+    "the article, and the summary of the paper that we read, which speaks of the "
+    "assumptions of the halfspace and of no condition on $\\beta$).",
+    printed_in="wikipedia-bn,kohler2019",
 )
 def k_nn_critline(rng):
     return _line(rng, bend=True)

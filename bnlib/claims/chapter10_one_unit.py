@@ -4,11 +4,11 @@ import functools
 
 import numpy as np
 import torch
-from scipy import optimize
 
 from bnlib.claims._instances_gaussian import PHI, Gaussian, gradient
 from bnlib.claims._instances_hidden_layer import (
     WEIGHTS,
+    Layer,
     coefficients,
     grid,
     lengths_on_line,
@@ -115,32 +115,44 @@ def _skewed(rng, d):
     return rows, Gaussian(u, S, "logistic", 0, 0)
 
 
-def _best_angles(rng, gaussian_data):
-    """The angle to the line at which f is least at a fixed length, for two theta."""
+def _turning(rng, gaussian_data):
+    """The gradient in a unit's direction, for two output weights, on and off the line.
+
+    On the line it is 0; off it, it has a direction in which theta is not, and by its
+    size it is not 0.
+    """
     layer = random_layer(rng, losses=("logistic",))
     rows, skewed = _skewed(rng, len(layer.gaussian.u))
     if not gaussian_data:
         layer = layer._replace(gaussian=skewed)
-    gaussian, length = layer.gaussian, rng.uniform(0.5, 1)
+    gaussian, g = layer.gaussian, float(rng.uniform(0.5, 1))
     others = lengths_on_line(rng, layer, 0)
+    w = random_unit(rng, gaussian)
+    norm = gaussian.norm(w)
+    along = gaussian.u - gaussian.u @ w / norm**2 * (gaussian.S @ w)
     line = gaussian.best / np.sqrt(gaussian.lambda_1)
-
-    def value(angle, theta, q):
-        changed = layer._replace(theta=torch.stack([theta, layer.theta[1]]))
-        w = -torch.sign(theta) * length * (np.cos(angle) * line + np.sin(angle) * q)
-        if gaussian_data:
-            return changed.value_of_unit(w, 0, others).item()
-        t = torch.stack([rows @ w, others[1] * rows @ gaussian.best], dim=1)
-        return PHI["logistic"](changed.output(t)).mean().item()
-
-    found = []
+    q = w - (gaussian.u @ w) / gaussian.lambda_1 * gaussian.best
+    pair = torch.stack([line, q / gaussian.norm(q)])
+    nodes, weights = layer.inputs(pair), WEIGHTS
+    if not gaussian_data:
+        nodes, weights = rows @ pair.T, torch.full((len(rows),), 1 / len(rows)).double()
+    held = others[1] * nodes[:, 0] * np.sqrt(gaussian.lambda_1)
+    checks = []
     for theta in torch.tensor([0.5, -2.0], dtype=torch.float64):
-        q = torch.from_numpy(rng.standard_normal(len(line)))
-        q = q - (q @ gaussian.u) / gaussian.lambda_1 * gaussian.best
-        options = {"bounds": (-1.2, 1.3), "args": (theta, q / gaussian.norm(q))}
-        least = optimize.minimize_scalar(value, options={"xatol": 1e-7}, **options)
-        found.append(least.x)
-    return Check(found, 0.0, "==", allowed=1e-5, scale=1)
+        changed = layer._replace(theta=torch.stack([theta, layer.theta[1]]))
+
+        def value(v, changed=changed):
+            """f at the direction with these coordinates in the pair's plane."""
+            t = torch.stack([nodes @ (g * v / v.norm()), held], dim=1)
+            return weights @ PHI["logistic"](changed.output(t))
+
+        on_line = gradient(value, torch.tensor([1.0, 0.0]).double())
+        slope = gradient(value, pair @ gaussian.S @ w)
+        expected = g / norm * along_u(changed, g * w / norm, 0, others) * (pair @ along)
+        size = float(slope.norm())
+        checks.append(Check(on_line, 0.0, "==", allowed=1e-9, scale=size))
+        checks.append(Check(slope, expected, "==", allowed=1e-7))
+    return Check.worst(*checks)
 
 
 @chapter_claim(
@@ -154,12 +166,12 @@ def _best_angles(rng, gaussian_data):
     "in which directions are critical.",
 )
 def k_nn_output_weight(rng):
-    return _best_angles(rng, gaussian_data=True)
+    return _turning(rng, gaussian_data=True)
 
 
 @k_nn_output_weight.control
 def _(rng):
-    return _best_angles(rng, gaussian_data=False)
+    return _turning(rng, gaussian_data=False)
 
 
 def _blocks(rng, gaussian_data):
@@ -183,12 +195,22 @@ def _blocks(rng, gaussian_data):
     lengths = torch.sqrt(((w @ data.S) * w).sum(dim=1, keepdim=True))
     hidden = torch.tanh(rows @ (g[:, None] * w / lengths).T)
     value = weights @ PHI["logistic"](hidden @ theta)
-    own = second_derivatives(value, w, w).abs().max().item()
+    lengths = lengths.detach()
+    between = second_derivatives(value, w, w)[:3, 3:]
+    # beta at the units, from torch's derivatives point by point.
+    W = (g[:, None] * w / lengths).detach()
+    layer = Layer(data, theta.detach(), "tanh")
+    _, beta = coefficients(layer, rows @ W.T, weights, W)
+    factor = (g[0] * g[1] * theta[0] * beta[0, 1] / lengths.prod()).detach()
+    lambda_1 = data.u @ data.best
+    formula = factor * (data.S - torch.outer(data.u, data.u) / lambda_1)
+    own = between.abs().max().item()
     return Check.worst(
+        Check(between, formula, "==", allowed=1e-7),
         *(
             Check(second_derivatives(value, k, w), 0.0, "==", allowed=1e-9, scale=own)
             for k in (g, theta)
-        )
+        ),
     )
 
 
@@ -199,8 +221,10 @@ def _blocks(rng, gaussian_data):
     r"$\lambda_1<1$ and smooth $\ell$, $\varphi$ of moderate growth. Let all units be "
     r"on the line. Then the blocks $\partial^2f/\partial w_i\partial g_k$ and "
     r"$\partial^2f/\partial w_i\partial\theta_k$ are 0 for all $i$, $k$, at all "
-    r"lengths $g$ and output weights $\theta$. The block of two directions is in "
-    "general not 0.",
+    r"lengths $g$ and output weights $\theta$. For two units $i\ne j$ the block of "
+    r"their directions is $\frac{\partial^2f}{\partial w_i\,\partial w_j}="
+    r"\frac{g_ig_j}{\lVert w_i\rVert_S\lVert w_j\rVert_S}\,\theta_i\beta_{ij}\,"
+    r"\big(S-\frac{uu^\top}{\lambda_1}\big)$, in general not 0.",
 )
 def k_hessian_blocks(rng):
     return _blocks(rng, gaussian_data=True)

@@ -15,7 +15,7 @@ from bnlib.claims._instances_gaussian import (
     Gaussian,
     dual_square,
     gradient,
-    slowest_gaussian,
+    tightest_gaussian,
 )
 from bnlib.claims._instances_hidden_layer import (
     CONVEX,
@@ -110,19 +110,18 @@ def bound_of_unit(layer, index, others, w, steps, width=None, power=2, halvings=
 
 
 def _bound(rng, power):
-    """Any start on any problem, and the slowest start on its slowest neighbour."""
+    """Any start on any problem, and the slowest start on its tightest neighbour."""
     layer = random_layer(rng, losses=CONVEX, condition=10 ** rng.uniform(0.3, 0.5))
     # Best lengths stay short, which torch's quadrature needs.
     gaussian = layer.gaussian._replace(u=0.7 * layer.gaussian.u)
     layer = layer._replace(gaussian=gaussian, theta=2 * layer.theta)
     start = random_unit(rng, layer.gaussian)
-    slow, far = slowest_gaussian(layer.gaussian)
+    tight, far = tightest_gaussian(layer.gaussian)
     index = int(rng.integers(2))
     others = lengths_on_line(rng, layer, index)
     any_start = bound_of_unit(layer, index, others, start, steps=4, power=power)
-    layer = layer._replace(gaussian=slow._replace(loss="logistic"))
-    others = lengths_on_line(rng, layer, index)
-    slowest = bound_of_unit(layer, index, others, far, 13, 1e-5, power, halvings=20)
+    layer = layer._replace(gaussian=tight, activation="tanh")
+    slowest = bound_of_unit(layer, index, 0 * others, far, 13, 1e-5, power, halvings=20)
     return Check.worst(
         Check(*any_start, "<=", allowed=1e-9), Check(*slowest, "<=", allowed=1e-9)
     )
@@ -194,7 +193,7 @@ def _sweeps(rng, power):
     factor = hessian[0, 1] ** 2 / (hessian[0, 0] * hessian[1, 1])
     slopes = np.linalg.norm(layer.ours.gradient(trace.W[1]), axis=1)
     return Check.worst(
-        Check(changes[seen] / changes[seen - 1], factor ** (power / 2), "==", 5e-2),
+        Check(changes[seen] / changes[seen - 1], factor ** (power / 2), "==", 1e-2),
         Check(slopes[1], 0.0, "==", allowed=1e-9, scale=slopes[0]),
         Check(np.diff(trace.values), 0.0, "<=", allowed=1e-14, scale=1),
     )
@@ -202,7 +201,7 @@ def _sweeps(rng, power):
 
 @chapter_claim(
     id="k-nn-overall",
-    verdict="contradiction",
+    verdict="wrong",
     statement=r"Let $z\sim N(u,S-uu^\top)$ with $S$ positive definite, $u\ne0$, "
     r"$\lambda_1<1$ and smooth $\ell$, $\varphi$ of moderate growth. Let all units be "
     "on the line or 0, and let a sweep give one unit after the other a length of "
@@ -213,8 +212,10 @@ def _sweeps(rng, power):
     "(from near enough), at the factor of Gauss–Seidel on $H$; for $m=2$ it is "
     "$H_{12}^2/(H_{11}H_{22})$.",
     printed="Since the parameters of each hidden unit converge linearly, the whole "
-    "problem has a linear rate of convergence: one run for each unit.",
-    printed_in="wikipedia-bn",
+    "problem has a linear rate of convergence: one run for each unit (the article). A "
+    "critical point is reached if each unit is optimised exactly (the paper, as "
+    "summarised).",
+    printed_in="wikipedia-bn,kohler2019",
 )
 def k_nn_overall(rng):
     return _sweeps(rng, power=2)

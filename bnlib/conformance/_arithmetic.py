@@ -17,7 +17,7 @@ from bnlib.conformance._cases import (
 
 
 def _plain(library, **options):
-    """Return the functional form in training mode, of the input alone."""
+    """Return the functional form in training mode, as a function of the input."""
     return lambda x: library.batch_norm(x, None, None, training=True, **options)
 
 

@@ -1,4 +1,4 @@
-"""The list of cases, and how one is judged."""
+"""The list of cases, and how a case is judged."""
 
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -11,7 +11,7 @@ _CASES = {}
 
 
 class Case(NamedTuple):
-    """A row of the list: its number, what is asked, and the function that asks."""
+    """A row of the list: its number, its requirement, and the function to test it."""
 
     number: int
     asks: str
@@ -19,10 +19,10 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a library answers a case.
+    """The result of a case for a library.
 
-    ``verdict`` is "right", "otherwise" or "not offered"; ``detail`` says what it does
-    otherwise.
+    ``verdict`` is "right", "otherwise" or "not offered"; ``detail`` says what the
+    library does instead.
     """
 
     verdict: str
@@ -30,15 +30,15 @@ class Outcome(NamedTuple):
 
 
 class Otherwise(Exception):
-    """The library does something else."""
+    """Raised if the library does something else."""
 
 
 class NotOffered(Exception):
-    """The library has no such thing."""
+    """Raised if the library does not offer the feature."""
 
 
 def case(number, asks):
-    """Put a function of a library into the list of cases."""
+    """Register a function of a library as a case of the list."""
 
     def register(function):
         _CASES[number] = Case(number, asks, function)
@@ -73,7 +73,7 @@ def run(number, library="bnlib"):
     Parameters
     ----------
     number : int
-        Of the case, from 1.
+        The number of the case, from 1.
     library : "bnlib" or "torch"
 
     Returns
@@ -102,7 +102,7 @@ def run(number, library="bnlib"):
         raise ValueError(f"number is {number!r}: give one from 1 to {max(_CASES)}")
     if library not in _LIBRARIES:
         raise ValueError(f"library is {library!r}: give 'bnlib' or 'torch'")
-    # Named, as fork_rng warns where there are several and it takes them all.
+    # The devices are named: fork_rng warns if it takes several by default.
     with torch.random.fork_rng(range(torch.cuda.device_count()) or None):
         torch.manual_seed(number)
         try:
@@ -115,13 +115,13 @@ def run(number, library="bnlib"):
 
 
 def expect(condition, otherwise):
-    """Raise Otherwise, with what was found instead, unless the condition holds."""
+    """Raise Otherwise unless the condition holds; ``otherwise`` says what was found."""
     if not condition:
         raise Otherwise(otherwise)
 
 
 def expect_close(found, right, allowed, what="the output", least=1e-300):
-    """Raise unless the error is allowed, relative to the largest right value.
+    """Raise unless the error, relative to the largest right value, is allowed.
 
     Values that are all below ``least`` are judged by that.
     """
@@ -131,7 +131,7 @@ def expect_close(found, right, allowed, what="the output", least=1e-300):
 
 
 def expect_error(function, *named, kinds=(TypeError, ValueError)):
-    """Raise unless the function raises such an error, naming all that is named."""
+    """Raise unless the function raises one of ``kinds`` with all of ``named`` in it."""
     try:
         function()
     except kinds as error:

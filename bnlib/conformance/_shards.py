@@ -1,6 +1,6 @@
-"""One of two processes that share a batch: run by case 21.
+"""One of two processes that share a batch, as case 21 runs it.
 
-Exits with 0 if output, statistics and gradient are those of one process.
+It exits with 0 if output, statistics and gradient are those of one process.
 """
 
 import datetime
@@ -16,7 +16,7 @@ ROWS = [5, 2]
 
 
 def main(folder, rank):
-    """Check this process's part of the batch; raise if it is another."""
+    """Check this process's results; raise if they differ from those of one process."""
     torch.set_num_threads(1)
     store = distributed.FileStore(str(Path(folder) / "store"), len(ROWS))
     timeout = datetime.timedelta(seconds=60)

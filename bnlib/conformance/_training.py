@@ -33,7 +33,7 @@ def _(library):
 
 
 def _recalibrated(library, model, batches):
-    """Set the running statistics by what the library has for it."""
+    """Recalibrate the running statistics with the library's function for it."""
     if library.name == "torch":
         swa_utils.update_bn(batches, model)
     else:
@@ -49,7 +49,7 @@ def _stack(library, *widths):
 
 
 def _expect_exact(library, model, x):
-    """Expect what training mode computes with all data as one batch."""
+    """Expect eval mode to give what training mode gives on all data as one batch."""
     right = copy.deepcopy(model).train()(x)
     found = _recalibrated(library, model, list(x.split(16)))(x)
     expect_close(found, right, 1e-9, "evaluation with recalibrated statistics")
@@ -87,7 +87,7 @@ def _(library):
         other = library.nn.BatchNorm1d(3, track_running_stats=tracks)
         layer.track_running_stats = tracks
         if layer.running_mean is None:
-            # What a flipped layer has no buffers for it can only take from the batch.
+            # A flipped layer without buffers can only normalise with the batch.
             expect_close(layer.train()(x), definition(x), 1e-6)
             expect_close(layer.eval()(x), definition(x), 1e-6)
             continue

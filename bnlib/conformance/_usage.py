@@ -18,7 +18,7 @@ from bnlib.conformance._cases import (
     expect_error,
 )
 
-#: How long two processes may take before they count as hanging.
+#: The seconds after which two processes count as hanging.
 _SECONDS = 120
 
 
@@ -70,7 +70,7 @@ def _(library):
 def _(library):
     if library.name == "torch":
         raise NotOffered("it is the reference")
-    # The test suite runs them all; here is the first of each kind of module.
+    # The tests run all inputs; this case takes the first of each kind of module.
     for dims, shape in ((1, (4, 10)), (2, (2, 3, 6, 6)), (3, (2, 3, 4, 4, 4))):
         ours = getattr(library.nn, f"BatchNorm{dims}d")(shape[1])
         theirs = getattr(torch.nn, f"BatchNorm{dims}d")(shape[1])

@@ -1,4 +1,4 @@
-"""The backends of `bnlib.functional.batch_norm`, and what chooses between them.
+"""The backends of `bnlib.functional.batch_norm`, and the choice between them.
 
 =========  ================================================================
 readable   `bnlib.transform` on tensors, in float64; any device, slow
@@ -7,11 +7,11 @@ c          C, compiled on first use by the machine's compiler; for the CPU
 triton     for GPUs, compiled by Triton
 =========  ================================================================
 
-"auto" is `c` for tensors on the CPU and `triton` for those on a CUDA device; `torch`
-where these are not to be had; and `readable` for what only it can do: tensors without
-data and subclasses of torch's, and work inside `torch.func`, forward-mode
-differentiation or a trace. The environment variable ``BNLIB_BACKEND`` names another
-choice for "auto".
+"auto" is `c` for tensors on the CPU and `triton` for those on a CUDA device. It is
+`torch` if these are not available, and `readable` for what only `readable` can do:
+tensors without data and subclasses of torch's, and work inside `torch.func`,
+forward-mode differentiation or a trace. The environment variable ``BNLIB_BACKEND``
+names another choice for "auto".
 
 Each is a module ``_name.py`` of this package that follows the protocol `Backend`.
 """
@@ -50,20 +50,20 @@ _warned: set[str] = set()
 
 
 def refusal(backend, *tensors):
-    """Say why a backend cannot take an input, if it cannot.
+    """Return why a backend cannot take an input, or None if it can.
 
     Parameters
     ----------
     backend : str
         "readable", "torch", "c" or "triton".
     *tensors : Tensors or None
-        The input and, optionally, what goes with it.
+        The input and, optionally, the tensors that go with it.
 
     Returns
     -------
     str or None
-        The reason, or None if it can. Asking about "c" compiles it, if that has
-        not been done on this machine.
+        The reason, or None if it can. Asking about "c" compiles it, if this machine
+        has not compiled it yet.
 
     Raises
     ------
@@ -124,14 +124,14 @@ def choose(backend, *tensors):
     Returns
     -------
     str
-        One of `BACKENDS`. Where the fast backend of a device is not to be had, the
-        first choice in a process warns and says why.
+        One of `BACKENDS`. If the fast backend of a device is not available, the first
+        choice in a process warns and says why.
 
     Raises
     ------
     ValueError
-        If there is no such backend, or if it cannot take the input. Where
-        ``BNLIB_BACKEND`` named it, the error says so.
+        If there is no such backend, or it cannot take the input. If ``BNLIB_BACKEND``
+        named it, the error says so.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def _warn(fast, reason):
 
 
 def _is_watched(tensors):
-    """Say whether somebody wants to see torch's operations on these tensors."""
+    """Return True if torch's operations on these tensors are being observed."""
     return (
         not _PLAIN.issuperset(map(type, tensors))
         or is_transformed()

@@ -1,4 +1,4 @@
-"""What a backend of `bnlib.functional.batch_norm` is."""
+"""The protocol of a backend of `bnlib.functional.batch_norm`."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -8,7 +8,7 @@ from torch.autograd.graph import increment_version
 
 
 class Options(NamedTuple):
-    """What is asked of a backend besides tensors; ``relu``: the ReLU follows."""
+    """The options of a call to a backend; with ``relu`` the ReLU follows."""
 
     training: bool
     momentum: float
@@ -19,9 +19,9 @@ class Options(NamedTuple):
 class Backend(Protocol):
     """A module of `bnlib.kernels`, ``_name.py``, that computes batch norm.
 
-    What it is given has been checked by `bnlib.functional.batch_norm`: floating
-    tensors on one device, vectors of shape (C,), an input that has values, at least
-    two a channel in training, and statistics in evaluation.
+    `bnlib.functional.batch_norm` has checked the arguments: floating tensors on one
+    device, vectors of shape (C,), an input that is not empty, at least two values per
+    channel in training, and statistics in evaluation.
 
     Examples
     --------
@@ -57,33 +57,33 @@ class Backend(Protocol):
         options: Options,
         keep: bool = True,
     ) -> tuple[Tensor, Tensor | None]:
-        """Normalise, and bring the running statistics up to date.
+        """Normalise the input and update the running statistics.
 
         Returns
         -------
         output : Tensor
             Shape, dtype and memory layout of ``input``.
         statistics : Tensor of float64, shape (3, C), or None
-            What was normalised with, a row each: the mean; its rest, which is to be
-            added to it where float64 has not digits enough; 1 / sqrt(var + eps).
-            None without a `backward`, and allowed where ``keep`` is false.
+            The rows hold the mean; its rest, which is added to the mean if float64 does
+            not have enough digits; and 1 / sqrt(var + eps). It is None without a
+            `backward`, and may be None if ``keep`` is false.
 
         Raises
         ------
         MemoryError
-            If there is no memory. No running statistics have changed then. Whatever
-            else may be wrong, `refusal` has to say.
+            If there is no memory; no running statistics have then changed. `refusal`
+            must report every other obstacle.
 
         Notes
         -----
         In training the running statistics are updated in place, with ``momentum`` as
-        the weight of the batch and its unbiased variance, and their version counters
-        go up, as with any operation of torch that writes; see `mark_written`. No other
+        the weight of the batch and its unbiased variance. Their version counters go up,
+        as after any operation of torch that writes; see `mark_written`. No other
         argument and no other state changes.
         """
 
 
 def mark_written(*buffers):
-    """Raise the version counters of tensors that were written past torch."""
+    """Increase the version counters of tensors that were written without torch."""
     # A tensor made in inference mode has no counter.
     increment_version([each for each in buffers if not each.is_inference()])

@@ -1,7 +1,7 @@
-"""Compile the C kernel on first use, and keep what was compiled.
+"""Compile the C kernel on first use, and keep the compiled library.
 
-The library lies in the cache folder under a name made of its source, compiler and
-processor, and of its own checksum: what is there under its right name is whole.
+The library lies in the cache folder. Its name is made from its source, compiler and
+processor, and from its own checksum: a file that fits its name is whole.
 """
 
 import ctypes
@@ -24,24 +24,24 @@ SOURCES = tuple(
     Path(__file__).with_name(f"batch_norm{end}")
     for end in (".c", "_job.h", "_loops.h", "_vectors.h")
 )
-#: CC may bring -ffast-math, which the kernel's digits would not outlive.
+#: CC may bring -ffast-math, which would cost the kernel digits.
 ALWAYS = ["-O3", "-fno-fast-math", "-fno-math-errno", "-shared", "-fPIC"]
-#: The first set that the compiler takes is used.
+#: The first set that the compiler accepts is used.
 OPTIONS = (["-march=native", "-fopenmp"], ["-march=native"], ["-fopenmp"], [])
 SECONDS = 300
 
 
 class BuildError(Exception):
-    """There is no library; the message says why."""
+    """Raised if there is no library; the message says why."""
 
 
 def load():
-    """Return the library, compiled if it is not in the cache.
+    """Return the library; compile it if it is not in the cache.
 
     Raises
     ------
     BuildError
-        If there is no compiler, or it fails, or what it makes cannot be loaded.
+        If there is no compiler, or it fails, or the library cannot be loaded.
     """
     compiler = _compiler()
     key = _key(compiler)
@@ -68,7 +68,7 @@ def load():
 
 
 def _compiler():
-    """Return the compiler's command, found on this machine."""
+    """Return the command of this machine's compiler; raise if there is none."""
     chosen = os.environ.get("CC")
     try:
         command = shlex.split(chosen) if chosen else ["cc"]
@@ -86,7 +86,7 @@ def _compiler():
 
 
 def _key(compiler):
-    """Name what the library depends on."""
+    """Return a name that changes with everything the library depends on."""
     made = os.stat(compiler[0])
     parts = [
         *(source.read_bytes() for source in SOURCES),
@@ -101,7 +101,7 @@ def _key(compiler):
 
 
 def _processor():
-    """Describe the processor: its name and what instructions it has."""
+    """Return the processor's name and its sets of instructions."""
     described = [platform.machine(), platform.processor()]
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
@@ -129,7 +129,7 @@ def _kept(folder, key):
 
 
 def _build(compiler, folder, key):
-    """Compile the library, put it into a folder if it loads, and return it."""
+    """Compile the library, move it to a folder if it loads, and return it."""
     with tempfile.TemporaryDirectory(prefix=f"{key}.", dir=folder) as inside:
         made = Path(inside) / "made.so"
         for options in OPTIONS:
@@ -145,7 +145,7 @@ def _build(compiler, folder, key):
 
 
 def _compile(compiler, options, made):
-    """Compile once; return what went wrong, in a line."""
+    """Compile once; return what went wrong, in one line."""
     command = [*compiler, *ALWAYS, *options, "-o", str(made), str(SOURCES[0]), "-lm"]
     try:
         done = subprocess.run(

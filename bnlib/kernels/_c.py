@@ -1,8 +1,8 @@
-"""The C kernel as a backend: from tensors to addresses, and what C leaves to others.
+"""The C kernel as a backend: from tensors to addresses, and the cases C cannot take.
 
-The forward pass rounds to the dtype of the input, half precision by way of float32.
-Statistics that leave no room in float32, a variance beyond 1e-30 to 1e60 say, go to
-the readable form.
+The forward pass rounds to the dtype of the input; half precision is rounded to float32
+first. If the statistics do not fit float32, such as a variance outside 1e-30 to 1e60,
+the readable form computes the result.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ _threads = torch.get_num_threads
 
 @functools.cache
 def _built():
-    """Return the library or, second, why there is none; the first call decides."""
+    """Return the library or None, and why there is none; the first call decides."""
     try:
         library = _build.load()
     except _build.BuildError as error:
@@ -54,7 +54,7 @@ def refusal(input):
 
 
 def forward(input, running_mean, running_var, weight, bias, options, keep=True):
-    """Return the output and, if they are to be kept, the statistics, float64 (3, C)."""
+    """Return the output and, with ``keep``, the statistics, float64 (3, C)."""
     training, momentum, eps, relu = options
     x, flags = _dense(input)
     mean, var = _contiguous(running_mean), _contiguous(running_var)
@@ -131,13 +131,13 @@ def backward(grad_output, input, statistics, weight, bias, options):
 
 @functools.lru_cache(maxsize=64)
 def _statistics(channels):
-    """Return what the statistics are like: to copy that takes half of torch.empty."""
+    """Return a template of the statistics: a copy takes half as long as torch.empty."""
     return torch.empty((3, channels), dtype=torch.float64, device="cpu")
 
 
 @functools.lru_cache(maxsize=1024)
 def _call(shape, flags, threads, *dtypes):
-    """Return C's struct `Call`."""
+    """Return a struct `Call` for C."""
     run = math.prod(shape[2:])
     numbers = [_NUMBERS[dtype] for dtype in dtypes]
     return (ctypes.c_int64 * 10)(*shape[:2], run, flags, threads, *numbers)

@@ -10,7 +10,7 @@ backward = None
 
 
 def refusal(input):
-    """Return None: it takes every input."""
+    """Return None: this backend takes every input."""
     return None
 
 
@@ -24,8 +24,8 @@ def forward(input, running_mean, running_var, weight, bias, options, keep=True):
 def normalise_batch(input, running_mean, running_var, weight, bias, options):
     """Return the output, the mean and the variance, all differentiable.
 
-    In training the running statistics are updated by the batch; otherwise they are the
-    mean and the variance.
+    In training the batch updates the running statistics; otherwise they are the mean
+    and the variance.
     """
     training, momentum, eps, relu = options
     scale, shift = _expanded(weight, input), _expanded(bias, input)
@@ -44,14 +44,14 @@ def normalise_batch(input, running_mean, running_var, weight, bias, options):
 
 
 def gradients(grad_output, input, statistics, weight, bias, options):
-    """Return what `backward` does, by formulas that are differentiable themselves.
+    """Return the gradients that `backward` returns, by differentiable formulas.
 
     Parameters
     ----------
     grad_output, input : Tensors of one shape, (N, C) or (N, C, *spatial)
     statistics : Tensor of float64, shape (3, C)
         What `Backend.forward` returned: constants in evaluation. In training the
-        batch's are taken anew, as functions of it.
+        batch's are computed again, as functions of it.
     weight, bias : Tensors of shape (C,), or None
     options : Options
 

@@ -1,4 +1,4 @@
-"""torch's own batch_norm, with its faults guarded against and its dtypes made ours."""
+"""torch's own batch_norm, with bnlib's dtypes and with guards against its faults."""
 
 import torch
 
@@ -7,18 +7,18 @@ backward = None
 
 
 def refusal(input):
-    """Return None: it takes every input."""
+    """Return None: this backend takes every input."""
     return None
 
 
 def forward(input, running_mean, running_var, weight, bias, options, keep=True):
     """Return the output, differentiable any number of times, and None."""
     training, momentum, eps, relu = options
-    # Half precision goes with parameters in float32, all else with its own dtype.
+    # Half precision takes parameters in float32; every other dtype takes its own.
     dtype = torch.float32 if input.dtype.itemsize == 2 else input.dtype
     weight, bias = (None if v is None else v.to(dtype) for v in (weight, bias))
-    # torch writes to what it is given, and saves it for the backward pass, without a
-    # word to the version counters. So it gets copies, in training.
+    # torch writes to its arguments and saves them for the backward pass, but does not
+    # increase the version counters. So in training it gets copies.
     running = running_mean, running_var
     mean, var = (None if v is None else v.to(dtype, copy=training) for v in running)
     output = torch.batch_norm(
@@ -32,10 +32,10 @@ def forward(input, running_mean, running_var, weight, bias, options, keep=True):
 
 
 def _is_ambiguous(input):
-    """Say whether strides of the shape may pass for two orders of memory.
+    """Return True if the strides of this shape may fit two memory layouts.
 
-    On the CPU torch 2.13 may then take the input's order for one and the gradient's
-    for the other, and return wrong gradients. It does so in four and five axes only.
+    On the CPU torch 2.13 may then take one layout for the input and the other for the
+    gradient, and return wrong gradients. It does so with four and five axes only.
     """
     return input.ndim in _FORMATS and (input.shape[0] == 1 or 1 in input.shape[2:])
 

@@ -1,7 +1,7 @@
 """The Triton backend: how tensors are cut into tiles, and the kernels launched.
 
 Each direction takes three launches: sums of parts, their merge, and the result. A
-channel is split over programs; one program a channel would leave most of a GPU idle.
+channel is split over programs; one program per channel would leave most of a GPU idle.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ PROGRAMS = 1024
 
 
 def refusal(input):
-    """Say why Triton cannot take this tensor, as a clause; None if it can."""
+    """Return why Triton cannot take this tensor, as a clause; None if it can."""
     if input.dtype not in DTYPES:
         return f"input has dtype {input.dtype}: it takes float32, float16, bfloat16"
     if not _is_installed():
@@ -48,7 +48,7 @@ def _interpreted():
 
 @cache
 def _fault(device):
-    """What goes wrong in a first launch, such as a compiler that is missing."""
+    """Return what goes wrong in a first launch, such as a missing compiler, or None."""
     try:
         probe = torch.zeros(2, 1, device=device)
         forward(probe, None, None, None, None, Options(True, 0.1, 1.0, False))
@@ -60,7 +60,7 @@ def _fault(device):
 
 @cache
 def _kernels():
-    # Here, since triton is optional, and slow to import.
+    # Imported here, because triton is optional and slow to import.
     from bnlib.kernels import _triton_kernels
 
     return _triton_kernels
@@ -88,7 +88,7 @@ class Cut(NamedTuple):
 
     @property
     def run(self):
-        """How many tiles a program sums: a power of 2, as each is compiled."""
+        """How many tiles a program sums: a power of 2, to compile few variants."""
         enough = -(-self.tiles * self.blocks // PROGRAMS)
         return _power(min(self.tiles, enough))
 
@@ -98,7 +98,7 @@ class Cut(NamedTuple):
 
     @property
     def parts(self):
-        """How many parts of each channel there are to merge."""
+        """The number of parts of each channel to merge."""
         columns = self.channels if self.planes else self.units * self.unit
         return self.splits * columns // self.channels
 
@@ -111,7 +111,7 @@ class Cut(NamedTuple):
 
 
 def cut(input):
-    """Cut a tensor whose memory is rows of channels, or else planes."""
+    """Cut a tensor whose memory is rows of channels, or planes."""
     channels, planes = input.shape[1], not _is_rows(input)
     if planes:
         height, length = len(input), input[0, 0].numel()
@@ -141,7 +141,7 @@ def _is_rows(tensor):
 
 
 def _dense(tensor, like):
-    """Return a tensor as rows or planes: those of `like`, where it is one of them."""
+    """Return a tensor as rows or planes; if possible, in the layout of `like`."""
     rows = _is_rows(like)
     if _is_rows(tensor) if rows else tensor.is_contiguous():
         return tensor
@@ -151,7 +151,7 @@ def _dense(tensor, like):
 
 
 def _plain(*vectors):
-    """Vectors as the kernels read them: without gaps, or absent."""
+    """Return vectors as the kernels read them: contiguous, or None."""
     return [None if vector is None else vector.contiguous() for vector in vectors]
 
 

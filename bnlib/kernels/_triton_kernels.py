@@ -1,21 +1,20 @@
-"""The Triton kernels: what each program of a launch does.
+"""The Triton kernels: the work of each program of a launch.
 
-Two layouts share one code. Rows are a matrix whose columns belong to channels: 2-D
-input and channels_last. Planes are (N, C, S): a channel owns N stretches of S values.
-A program works on tiles of TILE values, WIDTH across. A block is the WIDTH columns of
-rows that it takes, or its one channel of planes; what it knows of channels has shape
-(1, WIDTH), or is one number.
+Two layouts share the code. Rows are a matrix whose columns belong to channels: 2-D
+input and channels_last. Planes are (N, C, S): a channel has N runs of S values. A
+program works on tiles of TILE values, WIDTH across. Its block is WIDTH columns of rows,
+or one channel of planes; values per channel have shape (1, WIDTH), or are one number.
 
-Values are float32, less the mean of their own tile; sums, and what merges tiles, are
-float64. So neither a large mean nor a long channel nor an outlier costs digits. (Values
-of more than 1e35 overflow in a tile's mean.)
+Values are float32, minus the mean of their tile; sums and merges of tiles are float64.
+So neither a large mean nor a long channel nor an outlier costs digits. (Values above
+1e35 overflow in a tile's mean.)
 """
 
 import triton
 import triton.language as tl
 
 TILE = tl.constexpr(2048)
-#: What one step of merging takes: more would not fit in the registers.
+#: The parts and channels of one merging step: more would not fit in the registers.
 PARTS, GROUP = tl.constexpr(256), tl.constexpr(4)
 
 
@@ -24,9 +23,9 @@ def _place(
     tile, block, height, channels, units,
     UNIT: tl.constexpr, WIDTH: tl.constexpr, PLANES: tl.constexpr,
 ):  # fmt: skip
-    """Offsets of a tile's values, which of them exist, how many each channel has."""
+    """Return a tile's offsets, which of them exist, and each channel's count."""
     HEIGHT: tl.constexpr = TILE // WIDTH
-    # A multiple of UNIT for the compiler to see, or it would load one by one.
+    # The compiler must see a multiple of UNIT, or it loads values one by one.
     width = units * UNIT
     across = tl.cdiv(width, WIDTH) if PLANES else 1
     top = (tile // across) * HEIGHT
@@ -46,9 +45,10 @@ def _columns(
     block, channels, units,
     UNIT: tl.constexpr, WIDTH: tl.constexpr, PLANES: tl.constexpr,
 ):  # fmt: skip
-    """Where a block's numbers lie in a row of all, which exist, and the row's length.
+    """Return a block's places in a row of columns, which exist, and the row's length.
 
-    Folded rows hold several pixels, and each channel as often: column % channels.
+    Folded rows hold several pixels, so each channel comes several times: column %
+    channels.
     """
     if PLANES:
         column, width = block, channels
@@ -60,13 +60,13 @@ def _columns(
 
 @triton.jit
 def _zeros(WIDTH: tl.constexpr, PLANES: tl.constexpr):
-    """A float64 zero for each channel of a block."""
+    """Return a float64 zero for each channel of a block."""
     return tl.full((), 0.0, tl.float64) if PLANES else tl.zeros((1, WIDTH), tl.float64)
 
 
 @triton.jit
 def _total(values, PLANES: tl.constexpr):
-    """Sum a tile over what belongs to one channel."""
+    """Sum a tile over the values of each channel."""
     return tl.sum(tl.sum(values, 1), 0) if PLANES else tl.sum(values, 0, keep_dims=True)
 
 
@@ -75,7 +75,7 @@ def sum_values(
     x, partial, height, channels, units,
     UNIT: tl.constexpr, WIDTH: tl.constexpr, PLANES: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """Count, mean and sum of squared deviations of TILES tiles of a block."""
+    """Store count, mean and sum of squared deviations of TILES tiles of a block."""
     block, split = tl.program_id(0), tl.program_id(1)
     column, inside, width = _columns(block, channels, units, UNIT, WIDTH, PLANES)
     mean, squares = _zeros(WIDTH, PLANES), _zeros(WIDTH, PLANES)
@@ -87,10 +87,10 @@ def sum_values(
         )
         values = tl.load(x + place, exists, 0.0).to(tl.float32)
         some = tl.maximum(count, 1).to(tl.float32)
-        # A pivot near the mean, itself a float32: values near it lose nothing by it.
+        # The pivot is near the mean and a float32: subtracting it is exact nearby.
         pivot = _total(values, PLANES) / some
         deviation = tl.where(exists, values - pivot, 0.0)
-        # In a constant channel these are units of the last place: the sum is exact.
+        # In a constant channel these are units of the last place, so the sum is exact.
         # Not a second division: it needs a stack on some GPUs.
         rest = _total(deviation, PLANES).to(tl.float64) * (1.0 / some.to(tl.float64))
         # Squares of float32 overflow from 1e19 on.
@@ -111,7 +111,7 @@ def sum_values(
 
 @triton.jit
 def _merge(partial, parts, channels, channel, inside, CHUNKS: tl.constexpr):
-    """Count, mean and variance of a group of channels, from all their parts."""
+    """Return count, mean and variance of a group of channels, from all their parts."""
     row = parts * channels
     count = tl.zeros((GROUP,), tl.float64)
     mean = tl.zeros((GROUP,), tl.float64)
@@ -137,7 +137,7 @@ def _merge(partial, parts, channels, channel, inside, CHUNKS: tl.constexpr):
 
 @triton.jit
 def _store(pointer, values, inside):
-    """Store float64 as what the pointer holds: half precision by way of float32."""
+    """Store float64 in the pointer's dtype, half precision by way of float32."""
     if pointer.dtype.element_ty != tl.float64:
         values = values.to(tl.float32)
     tl.store(pointer, values, inside)
@@ -149,7 +149,7 @@ def finish_statistics(
     momentum: tl.float64, eps: tl.float64,
     TRAINING: tl.constexpr, CHUNKS: tl.constexpr,
 ):  # fmt: skip
-    """Mean and 1 / deviation of a group of channels; the running statistics follow."""
+    """Store the mean and 1 / sqrt(var + eps) of channels; update running ones."""
     channel = tl.program_id(0) * GROUP + tl.arange(0, GROUP)
     inside = channel < channels
     if running_mean is not None:
@@ -167,16 +167,16 @@ def finish_statistics(
         mean, var = old_mean, old_var
     inv_std = 1.0 / tl.sqrt(tl.where(inside, var, 1.0) + eps)
     tl.store(statistics + channel, mean, inside)
-    # What the rounding of the mean to float64 left off: nothing for narrower values.
+    # The rest of the mean beyond float64 is 0, because values are narrower.
     tl.store(statistics + channels + channel, tl.zeros((GROUP,), tl.float64), inside)
     tl.store(statistics + 2 * channels + channel, inv_std, inside)
 
 
 @triton.jit
 def _coefficients(statistics, weight, bias, channels, channel, inside):
-    """The mean as a float32, a scale and a shift: y = (x - high) scale + shift.
+    """Return the mean as a float32, a scale and a shift: y = (x - high) scale + shift.
 
-    The shift holds what the mean has beyond a float32, `low`, which is returned too.
+    The shift contains `low`, the rest of the mean beyond float32; it is returned too.
     """
     mean = tl.load(statistics + channel, inside, 0.0)
     inv_std = tl.load(statistics + 2 * channels + channel, inside, 0.0)
@@ -197,7 +197,7 @@ def normalise(
     UNIT: tl.constexpr, WIDTH: tl.constexpr, PLANES: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """Write one tile of y."""
-    # The last tile first: it was read last, and may still be in the cache.
+    # Write the last tile first: it was read last and may still be in the cache.
     program = tl.num_programs(0) - 1 - tl.program_id(0)
     tile, block = program // blocks, program % blocks
     column, inside, _ = _columns(block, channels, units, UNIT, WIDTH, PLANES)
@@ -208,7 +208,7 @@ def normalise(
     values = tl.load(x + place, exists, 0.0).to(tl.float32)
     result = (values - high) * scale + shift
     if RELU:
-        # Not a maximum, which would turn NaN into 0.
+        # Not maximum, which would turn NaN into 0.
         result = tl.where(result < 0, 0.0, result)
     tl.store(y + place, result, exists)
 
@@ -219,7 +219,7 @@ def sum_gradients(
     UNIT: tl.constexpr, WIDTH: tl.constexpr, PLANES: tl.constexpr,
     RELU: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """Sums of dy and of dy x_hat over TILES tiles of a block."""
+    """Store the sums of dy and of dy x_hat over TILES tiles of a block."""
     block, split = tl.program_id(0), tl.program_id(1)
     column, inside, width = _columns(block, channels, units, UNIT, WIDTH, PLANES)
     high, low, inv_std, scale, shift = _coefficients(

@@ -1,7 +1,7 @@
 /* Batch normalization on a CPU, forward and backward, for float32, float64, float16
  * and bfloat16; compiled on first use and called through ctypes.
  *
- * The time goes into reading and writing memory. So every value is read twice and
+ * Reading and writing memory takes most of the time. So every value is read twice and
  * written once, and:
  *
  * - Two loops do all the work, over blocks of rows and columns, 8 columns at a time: one
@@ -132,7 +132,7 @@ static Range bn_channels_of_group(const Job *job, ptrdiff_t group) {
 }
 
 /* Copy the channels' values to their cells, for every example that is folded into a row;
- * as doubles if `wide`, else in the dtype of the arithmetic. */
+ * as doubles if `wide`, otherwise in the dtype of the arithmetic. */
 static void bn_set_cells(const Job *job, Range range, const double *values, void *cells,
                          int wide) {
     ptrdiff_t size = wide ? (ptrdiff_t)sizeof *values : job->loops->real;
@@ -227,7 +227,7 @@ static int bn_find_group_moments(const Job *job, Range range, const double *tota
     return any != 0;
 }
 
-/* Set the cells that y is computed from. */
+/* Set the cells from which y is computed. */
 static void bn_set_affine(const Job *job, Range range) {
     const double *mean = job->statistics, *rest = mean + job->channels;
     const double *inv_std = rest + job->channels;
@@ -315,10 +315,10 @@ static void bn_update_running(const Job *job, const Loops *dtype, void *running,
     dtype->downcast(values, running, job->channels);
 }
 
-/* Normalise x into y: in training with the batch's statistics, and update the running
- * ones; otherwise with the running ones. `statistics`, if not NULL, receives the mean, its
- * rest and 1 / sqrt(var + eps), a row each. Unless the result is DONE, no running
- * statistics have changed. */
+/* Normalise x into y. In training use the batch's statistics and update the running ones;
+ * otherwise use the running ones. `statistics`, if not NULL, receives the mean, its rest
+ * and 1 / sqrt(var + eps), one row each. Unless the result is DONE, no running statistics
+ * have changed. */
 int batch_norm_forward(const Call *call, const void *x, void *y, void *mean, void *var,
                        const void *weight, const void *bias, double *statistics,
                        double momentum, double eps) {

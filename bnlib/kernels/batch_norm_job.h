@@ -5,7 +5,7 @@ enum { X, MEAN, VAR, WEIGHT, BIAS };
 enum { PIECE = 1 << 19, MOST_PIECES = 32, SERIAL = 1 << 17, STREAM = 1 << 22 };
 enum { SAMPLE = 8, MANY = 512 };
 
-/* What the caller gives: N, C and the product of the other lengths; flags; the largest
+/* The arguments of a call: N, C and the product of the other lengths; flags; the largest
  * number of threads; the dtypes of x, running mean, running variance, weight and bias. */
 typedef struct {
     int64_t shape[3], flags, threads, dtypes[5];
@@ -71,8 +71,8 @@ static Job bn_plan(const Call *call) {
     return job;
 }
 
-/* Allocate a job's memory and read the parameters. Return what is to be freed, or NULL if
- * there is no memory. */
+/* Allocate a job's memory and read the parameters. Return the memory to free, or NULL if
+ * there is none. */
 static void *bn_allocate(Job *job, const Call *call, const void *weight, const void *bias) {
     Cells *c = &job->cells;
     void **downcast[] = {&c->pivot, &c->high, &c->low, &c->scale, &c->shift};
@@ -92,7 +92,7 @@ static void *bn_allocate(Job *job, const Call *call, const void *weight, const v
            *next;
     if (!memory)
         return NULL;
-    /* A vector that lies in two lines of the cache is loaded in twice the time. */
+    /* Loading a vector from two lines of the cache takes twice the time. */
     next = (double *)(((uintptr_t)memory + LINE - 1) / LINE * LINE);
     for (int i = 0; i < ALL; i++, next += cells)
         if (i < SOME)
@@ -121,7 +121,7 @@ static void bn_sum_block(const Job *job, Block block, ptrdiff_t at, double *tota
                          &job->cells, total, product);
 }
 
-/* Sum values that follow each other in memory, in `width` columns. */
+/* Sum consecutive values of memory, in `width` columns. */
 static void bn_sum_run(const Job *job, Block block, ptrdiff_t at, ptrdiff_t length,
                        double *total, double *product) {
     block.stride = block.cols = job->width;
@@ -232,7 +232,7 @@ static void bn_sum_task(const Job *job, ptrdiff_t t, int pass, Prepare *prepare)
     bn_sum_piece(job, t / job->pieces, t % job->pieces, pass);
 }
 
-/* Write the pieces in reverse: what was read last may still be in the cache. */
+/* Write the pieces in reverse order: the last ones read may still be in the cache. */
 static void bn_write_task(const Job *job, ptrdiff_t t, int pass, Prepare *prepare) {
     (void)pass, (void)prepare;
     t = job->groups * job->pieces - 1 - t;
@@ -247,8 +247,8 @@ static void bn_write_example(const Job *job, ptrdiff_t n, int pass, Prepare *pre
         bn_fence_streams();
 }
 
-/* Run the loops over all groups. Before each one `prepare` sets the cells, and decides
- * whether it sums once more or writes. */
+/* Run the loops over all groups. Before each loop `prepare` sets the cells and decides
+ * whether the loop sums again or writes. */
 static void bn_run_passes(const Job *job, Prepare *prepare) {
     ptrdiff_t tasks = job->groups * job->pieces;
     if (job->pieces == 1) {
@@ -263,7 +263,7 @@ static void bn_run_passes(const Job *job, Prepare *prepare) {
     }
 }
 
-/* Write where there is nothing to sum; planes in the order of memory. */
+/* Write without summing first; write planes in the order of memory. */
 static void bn_write_without_sums(const Job *job) {
     if (job->planes)
         bn_parallel_for(job, bn_write_example, job->runs, 0, NULL);

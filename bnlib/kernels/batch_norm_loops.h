@@ -11,7 +11,7 @@ INLINE VEC NAME(load)(const ITEM *p) {
     return FROM(v);
 }
 
-/* Take the first n values, and zeros. */
+/* Load the first n values, followed by zeros. */
 INLINE VEC NAME(load_first)(const ITEM *p, ptrdiff_t n) {
     if (n == LANES)
         return NAME(load)(p);
@@ -43,7 +43,7 @@ static void NAME(fill)(const double *from, void *cells, ptrdiff_t first, ptrdiff
         ((REAL *)cells)[first + i] = (REAL)from[i];
 }
 
-/* The parameters of the columns from i on. */
+/* Load the parameters of the 8 columns from i on. */
 INLINE VEC NAME(cell)(const void *cells, ptrdiff_t i, int same) {
     const REAL *p = (const REAL *)cells + i;
     VEC v = {0};
@@ -61,7 +61,7 @@ INLINE f64 NAME(upcast_cell)(const double *cells, ptrdiff_t i, int same) {
     return v;
 }
 
-/* The parameters of 8 columns; what is not used is not loaded. */
+/* The parameters of 8 columns; the compiler loads only those that are used. */
 typedef struct {
     VEC pivot, high, low, scale, shift;
     f64 mean, rest, level, factor, tilt, offset;
@@ -82,19 +82,19 @@ INLINE VEC NAME(affine)(VEC x, const NAME(Columns) *p) {
     return ((x - p->high) - p->low) * p->scale + p->shift;
 }
 
-/* `values` where y is above 0, or NaN; else 0. */
+/* Return `values` where y is above 0 or NaN, and 0 elsewhere. */
 INLINE VEC NAME(where_positive)(VEC values, VEC y) {
     return (VEC)((MASK)values & ~(y <= 0));
 }
 
-/* x less its mean, whose rest is a part only of float64. */
+/* Return x minus its mean; only float64 needs the rest of the mean. */
 INLINE f64 NAME(centred)(VEC x, const NAME(Columns) *p) {
     f64 d = UPCAST(x) - p->mean;
     return sizeof(REAL) == sizeof(double) ? d - p->rest : d;
 }
 
-/* Of 8 columns, add up x - pivot and its square. Only where there are many do the
- * roundings of REAL even out. */
+/* Sum x - pivot and its square in each of 8 columns. Rounding errors of REAL average out
+ * only if there are many values. */
 INLINE Sums NAME(moments)(const VEC *x, int rows, int quick, const NAME(Columns) *p) {
     Sums sums = {{0}, {0}};
     if (quick) {
@@ -117,7 +117,7 @@ INLINE Sums NAME(moments)(const VEC *x, int rows, int quick, const NAME(Columns)
     return sums;
 }
 
-/* Of 8 columns, add up dy and dy (x - mean). */
+/* Sum dy and dy (x - mean) in each of 8 columns. */
 INLINE Sums NAME(slopes)(const VEC *x, const VEC *dy, int rows, int relu,
                          const NAME(Columns) *p) {
     Sums sums = {{0}, {0}};
@@ -131,7 +131,7 @@ INLINE Sums NAME(slopes)(const VEC *x, const VEC *dy, int rows, int relu,
     return sums;
 }
 
-/* Add the sums of `rows` rows and 8 columns, of which the last n count. */
+/* Add the sums of `rows` rows in 8 columns, of which the last n count. */
 INLINE void NAME(sum_columns)(Block b, int rows, ptrdiff_t n, const ITEM *x, const ITEM *dy,
                               const NAME(Columns) *p, int relu, double *total,
                               double *product) {
@@ -146,7 +146,7 @@ INLINE void NAME(sum_columns)(Block b, int rows, ptrdiff_t n, const ITEM *x, con
                 LAST(n), total, product);
 }
 
-/* What is left of the rows, or rows of less than 8 columns. */
+/* Sum the remaining rows, or rows of less than 8 columns. */
 static void NAME(sum_rest)(Block b, const ITEM *x, const ITEM *dy, const Cells *c,
                            double *total, double *product) {
     for (ptrdiff_t r = 0; r < b.rows; r++)
@@ -176,8 +176,8 @@ INLINE void NAME(sum_rows)(Block b, int same, int rows, const ITEM *x, const ITE
         NAME(sum_columns)(b, rows, n, x + (at), dy ? dy + (at) : NULL, &p, relu, \
                           total + (at), product + (at)); \
     } while (0)
-    /* The processor foresees one stream, but not rows side by side: those of the next
-     * but one are asked for, into the second cache. */
+    /* The processor prefetches a single stream, but not several rows at once: prefetch
+     * rows further down, into the second cache. */
     for (; j + line <= b.cols; j += line) {
         for (int k = 0; k < rows; k++) {
             FETCH(x + ahead + each * j + k * step);
@@ -187,14 +187,14 @@ INLINE void NAME(sum_rows)(Block b, int same, int rows, const ITEM *x, const ITE
         for (int i = 0; i < line; i += LANES)
             SUM(j + i, LANES);
     }
-    /* What does not fill a vector is taken with what lies before. */
+    /* If the rest does not fill a vector, load it with the columns before it. */
     for (; j < b.cols; j += LANES) {
         ptrdiff_t at = j + LANES <= b.cols ? j : b.cols - LANES;
         SUM(at, at + LANES - j);
     }
 }
 
-/* 8 rows of x, or 4 of x and dy, at a time. */
+/* Sum 8 rows of x, or 4 rows of x and dy, at a time. */
 INLINE void NAME(sum_block)(Block b, int same, const ITEM *x, const ITEM *dy,
                             const Cells *c, int relu, double *total, double *product) {
     const int most = dy ? 4 : 8;
@@ -222,8 +222,8 @@ static void NAME(sums)(Block b, const void *x, const void *dy, const Cells *cell
         NAME(sum_block)(b, 0, x, dy, &c, 0, total, product);
 }
 
-/* What is written: y, or dx, of a batch or else of running statistics. Only float64 has
- * digits that multiplying out would lose. */
+/* Return y or dx, with the statistics of the batch or the running ones. Multiplying out
+ * would lose digits only in float64. */
 INLINE VEC NAME(result)(VEC x, VEC dy, int kind, const NAME(Columns) *p) {
     VEC y = NAME(affine)(x, p);
     if (!(kind & GRADIENT))
@@ -251,7 +251,7 @@ INLINE void NAME(write_row)(Block b, int same, int kind, const ITEM *x, const IT
     const ptrdiff_t line = LINE / sizeof(ITEM), far = AHEAD / sizeof(ITEM);
     ptrdiff_t head = (-(uintptr_t)out & (LINE - 1)) / sizeof(ITEM), j = 0;
     ptrdiff_t cols = b.cols, stop = c->streaming ? cols - line : -1;
-    /* After a short row of one plane comes what is not asked for. */
+    /* The memory after a short row of one plane is not needed next. */
     int ahead = !same || (!b.channels && cols >= MOST_COLUMNS);
 #define AT(j) NAME(result_at)(j, b.cell, same, kind, x, dy, c, p)
     while (j < cols) {
@@ -269,8 +269,8 @@ INLINE void NAME(write_row)(Block b, int same, int kind, const ITEM *x, const IT
             NAME(store_first)(out + j, AT(j), LANES);
         if (j >= cols)
             break;
-        /* A vector of which a part counts: a line that was streamed must not be touched,
-         * or it would be read again. */
+        /* Only part of this vector counts. Do not touch a streamed line: it would be read
+         * again. */
         ptrdiff_t at = j + LANES <= cols ? j : cols - LANES, end = at + LANES;
         end = j < head && head < end ? head : end;
         STORED v = TO(AT(at));
@@ -293,7 +293,7 @@ INLINE void NAME(write_block)(Block b, int same, int kind, const ITEM *x, const 
     }
 }
 
-/* Rows of less than 8 columns. */
+/* Write rows of less than 8 columns. */
 static void NAME(write_narrow)(Block b, int kind, const ITEM *x, const ITEM *dy, ITEM *out,
                                const Cells *c) {
     NAME(Columns) p = NAME(columns)(c, b.cell, b.same);
@@ -307,7 +307,7 @@ static void NAME(write_narrow)(Block b, int kind, const ITEM *x, const ITEM *dy,
     }
 }
 
-/* Write y or, given dy, dx. */
+/* Write y, or dx if dy is given. */
 static void NAME(write)(Block b, const void *x, const void *dy, void *out, const Cells *c) {
     int kind = (dy ? GRADIENT : 0) | (c->relu ? RELU : 0);
     if (dy && c->training)

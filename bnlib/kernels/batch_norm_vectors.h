@@ -1,8 +1,8 @@
 /* Vectors of 8 values, for any processor that the compiler knows: conversions between
- * dtypes, and stores past the cache where there are such. */
+ * dtypes, and stores past the cache if the processor has them. */
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 8
-/* Bytes of a line of the cache. */
+/* The bytes of a cache line. */
 #define LINE 64
 #define VECTOR(type) __attribute__((vector_size(LANES * sizeof(type))))
 
@@ -13,7 +13,7 @@ typedef uint32_t u32 VECTOR(uint32_t);
 typedef int32_t i32 VECTOR(int32_t);
 typedef int64_t i64 VECTOR(int64_t);
 
-/* float32 to float64 and back. Of the builtin gcc makes twice the instructions. */
+/* float32 to float64 and back. gcc makes twice as many instructions of the builtin. */
 
 INLINE f64 upcast(f32 values) {
 #ifdef __AVX512F__
@@ -51,7 +51,7 @@ INLINE u16 to_bfloat16(f32 values) {
 INLINE f32 from_float16(u16 bits) {
     u32 wide = __builtin_convertvector(bits, u32);
     u32 magnitude = (wide & 0x7fff) << 13;
-    /* The product moves the exponent, and normalises what is subnormal. */
+    /* The product moves the exponent and normalises subnormal values. */
     u32 finite = (u32)((f32)magnitude * 0x1p112f);
     u32 special = magnitude | 0x7f800000;
     u32 result = bn_select((i32)(magnitude >= 0x0f800000), special, finite);
@@ -61,7 +61,7 @@ INLINE f32 from_float16(u16 bits) {
 INLINE u16 to_float16(f32 values) {
     u32 bits = (u32)values, magnitude = bits & 0x7fffffff, zero = {0};
     u32 normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-    /* The last place of 0.5 in float32 is that of float16's subnormals. */
+    /* The last place of 0.5 in float32 is the last place of float16's subnormals. */
     u32 tiny = (u32)((f32)magnitude + 0.5f) - 0x3f000000;
     u32 huge = bn_select((i32)(magnitude > 0x7f800000), zero + 0x7e00, zero + 0x7c00);
     u32 result = bn_select((i32)(magnitude < 0x38800000), tiny, normal);
@@ -82,7 +82,8 @@ INLINE void bn_copy_line(void *to, const void *from, size_t bytes) {
 #undef PART
 }
 
-/* Write a line past the cache, to an address of one. In parts it takes thrice as long. */
+/* Write a line past the cache, to a line's address. In parts it takes three times as
+ * long. */
 INLINE void bn_stream_line(void *to, const void *from) {
 #if defined(__AVX__)
     __m256i low, high;
@@ -104,24 +105,24 @@ INLINE void bn_stream_line(void *to, const void *from) {
 #endif
 }
 
-/* Let a thread's streamed values be seen by the others. */
+/* Make a thread's streamed values visible to the others. */
 INLINE void bn_fence_streams(void) {
 #ifdef __SSE2__
     _mm_sfence();
 #endif
 }
 
-/* Of 8 columns. */
+/* The sums of 8 columns. */
 typedef struct {
     f64 total, product;
 } Sums;
 
-/* From n on, a mask of the last n of 8 values; from 2 LANES - n on, of the first n. */
+/* LAST(n) is a mask of the last n of 8 values, FIRST(n) one of the first n. */
 static const int64_t EDGE[3 * LANES] = {[LANES] = -1, -1, -1, -1, -1, -1, -1, -1};
 #define LAST(n) (EDGE + (n))
 #define FIRST(n) (EDGE + 2 * LANES - (n))
 
-/* Add sums of 8 columns, where the mask is set. */
+/* Add the sums of those of 8 columns for which the mask is set. */
 INLINE void bn_add_sums(Sums sums, const int64_t *set, double *total, double *product) {
     f64 old;
     i64 mask;
@@ -138,6 +139,6 @@ INLINE void bn_add_sums(Sums sums, const int64_t *set, double *total, double *pr
     memcpy(product, &sums.product, sizeof old);
 }
 
-/* Ask for values to be brought as far as the second cache. */
+/* Prefetch values into the second cache. */
 #define FETCH(p) __builtin_prefetch(p, 0, 2)
 #define AHEAD (1 << 14)

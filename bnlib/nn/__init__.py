@@ -1,8 +1,8 @@
-"""Layers, drop-in for torch's, and what is done to them.
+"""Drop-in replacements for torch's layers, and functions on them.
 
-Each is a subclass of torch's module of the same name, with its constructor, its
-state dict and its repr; what differs is the arithmetic (float64 sums), that bad
-arguments are refused at once, and that batch norm's can be frozen.
+Each layer is a subclass of torch's module of the same name, with its constructor, its
+state dict and its repr. The differences: sums are in float64, bad arguments raise at
+once, and batch norm layers can be frozen.
 
 =========  ===========  ======  ===============  ===============================
 mode       has buffers  frozen  normalises with  writes buffers
@@ -15,8 +15,8 @@ eval()     yes          either  the buffers      no
 eval()     no           no      the batch        no buffers
 =========  ===========  ======  ===============  ===============================
 
-A forward pass within a backward pass counts as a repetition, as activation
-checkpointing makes it, and writes no buffers (outside ``torch.compile``).
+A forward pass inside a backward pass counts as the repetition of activation
+checkpointing, and writes no buffers (outside ``torch.compile``).
 """
 
 from bnlib.nn._accumulate import accumulate

@@ -21,26 +21,27 @@ from bnlib.transform import batch_norm_inference
 def accumulate(
     model: torch.nn.Module, loss: Callable[..., torch.Tensor], batches: Sequence[Any]
 ) -> torch.Tensor:
-    r"""Accumulate the gradients of one large batch, exactly, by its micro-batches.
+    r"""Accumulate the exact gradients of one large batch from its micro-batches.
 
-    With batch normalization the plain way, a backward pass for each micro-batch, is
-    another computation: each is normalised by itself. Here all are normalised with the
-    statistics of their union. Writing the loss as a function of the parameters and of
-    every layer's mean and variance, its derivative by these is carried from the last
-    layer to the first, a pass over the micro-batches for each.
+    The usual way, a backward pass for each micro-batch, computes something else with
+    batch normalization: it normalises each micro-batch with its own statistics. Here
+    all are normalised with the statistics of their union. The loss is a function of the
+    parameters and of every layer's mean and variance; its derivative by these is
+    computed from the last layer to the first, with one pass over the micro-batches for
+    each layer.
 
     Parameters
     ----------
     model : Module
         Gradients are added to ``.grad`` of its parameters. Its BatchNorm layers,
-        torch's or bnlib's, that normalise with the batch take it in once, as one
-        batch.
+        torch's or bnlib's, that normalise with the batch update their running
+        statistics once, with the whole batch.
     loss : callable
         ``loss(model, batch)`` runs the model and returns a scalar. The objective is
         the **sum** over the micro-batches: divide by the number of all examples if
         you want their mean.
     batches : sequence
-        The micro-batches, of any kind that ``loss`` takes, of any sizes.
+        The micro-batches, in any form that ``loss`` takes, and of any sizes.
 
     Returns
     -------
@@ -59,12 +60,13 @@ def accumulate(
 
     Notes
     -----
-    With K layers that normalise with the batch: K + 1 forward passes without a graph
-    and K + 1 with one, over all micro-batches, in the memory of one of them and a
-    second copy of the gradients. Random draws (dropout) are repeated from pass to pass;
-    another layer that changes itself in a forward pass does so in each. Hooks on the
-    parameters' gradients do not run, so DistributedDataParallel does not see these.
-    There is no gain where the memory suffices for the whole batch.
+    With K layers that normalise with the batch, it makes K + 1 forward passes without a
+    graph and K + 1 with one, over all micro-batches. It needs the memory of one
+    micro-batch and a second copy of the gradients. Every pass repeats the same random
+    draws (dropout); a layer of another kind that changes itself in a forward pass does
+    so in every pass. Hooks on the parameters' gradients do not run, so
+    DistributedDataParallel does not see these gradients. If the whole batch fits into
+    memory, there is no gain.
 
     Examples
     --------
@@ -93,7 +95,7 @@ def accumulate(
     for layer, borrowed in layers.items():
         _check_layer(layer, borrowed.name)
     passes = _Passes(model, loss, batches)
-    # Named, as fork_rng warns where there are several and it takes them all.
+    # The devices are named: fork_rng warns if it takes several by default.
     devices = range(torch.cuda.device_count()) or None
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices))
@@ -117,7 +119,7 @@ def _uses_batch(layer):
 
 
 def _check_layer(layer, name):
-    """Raise unless the layer is one whose statistics can be borrowed."""
+    """Raise unless the layer's statistics can be borrowed."""
     _checks.check_momentum(layer.momentum)
     shares = layer.training and isinstance(layer, torch.nn.SyncBatchNorm)
     if shares and is_shared(layer.process_group):
@@ -129,7 +131,7 @@ def _check_layer(layer, name):
 
 
 class _Passes:
-    """Runs all micro-batches, with the same random draws in every pass."""
+    """An iterable of all micro-batches, with the same random draws in every pass."""
 
     def __init__(self, model, loss, batches):
         self.model, self.loss, self.batches = model, loss, batches
@@ -149,7 +151,7 @@ class _Passes:
 
 
 class _Borrowed:
-    """A layer whose forward and statistics are borrowed while these are worked out."""
+    """A layer whose forward and statistics are borrowed during the computation."""
 
     def __init__(self, layer, name):
         self.layer, self.name = layer, name
@@ -181,7 +183,7 @@ class _Borrowed:
         return torch.relu(y) if getattr(layer, "activation", None) else y
 
     def set(self, statistics):
-        """Set mean and variance to those of all micro-batches' values."""
+        """Set mean and variance to the merged ones of all micro-batches."""
         found = [each for each in statistics if each is not None]
         count = sum(each.count for each in found)
         if count < 2:
@@ -194,12 +196,12 @@ class _Borrowed:
         self.mean, self.var, self.count = whole
 
     def take_adjoint(self):
-        """Return the adjoint's part in the objective of this micro-batch."""
+        """Return the adjoint's contribution to the objective of this micro-batch."""
         terms = [(a * m).sum() for a, m in zip(self.adjoint, self.moments)]
         return terms[0] + terms[1]
 
     def update(self, layer):
-        """Take the whole batch into the running statistics, once."""
+        """Update the running statistics once, with the whole batch."""
         updates = layer.training and layer.track_running_stats
         if self.mean is None or layer.running_mean is None or not updates:
             return
@@ -214,9 +216,9 @@ class _Borrowed:
 
 
 class _Unset(BaseException):
-    """A layer without statistics was reached: the forward pass ends there.
+    """Raised at a layer without statistics, to end the forward pass there.
 
-    No Exception, so that a model which catches those does not catch it.
+    It is no Exception, so a model that catches exceptions does not catch it.
     """
 
     def __init__(self, borrowed, statistics):
@@ -226,7 +228,7 @@ class _Unset(BaseException):
 
 @contextlib.contextmanager
 def _forward_replaced(layer, borrowed):
-    """Replace the layer's forward by that of ``borrowed`` while the context lasts."""
+    """Replace the layer's forward by that of ``borrowed`` inside the block."""
     had = layer.__dict__.get("forward")
     layer.forward = borrowed.forward
     try:
@@ -272,7 +274,7 @@ def _begin(layers):
 
 
 def _set_adjoints(passes, order):
-    """Set each layer's derivative of the objective by its statistics, last first."""
+    """Set the objective's derivatives by the layers' statistics, last layer first."""
     for place in reversed(range(len(order))):
         borrowed = order[place]
         leaves = [s.requires_grad_() for s in (borrowed.mean, borrowed.var)]
@@ -290,7 +292,7 @@ def _set_adjoints(passes, order):
 
 
 def _objective(run, order, behind):
-    """Return a micro-batch's loss, and with its part in statistics times adjoints."""
+    """Return a micro-batch's loss, and the loss plus its statistics times adjoints."""
     _begin(order)
     value = objective = run()
     for borrowed in behind:
@@ -299,7 +301,7 @@ def _objective(run, order, behind):
 
 
 def _parameter_gradients(passes, order):
-    """Return the sum of the losses, and the pairs of parameter and gradient."""
+    """Return the sum of the losses, and pairs of a parameter and its gradient."""
     parameters = [p for p in passes.model.parameters() if p.requires_grad]
     sums, total = [torch.zeros_like(p) for p in parameters], 0.0
     used = set()

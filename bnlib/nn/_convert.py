@@ -1,4 +1,4 @@
-"""Converting a model's BatchNorm layers from torch's to bnlib's, and back."""
+"""Convert a model's BatchNorm layers from torch's to bnlib's, and back."""
 
 import torch
 
@@ -16,11 +16,11 @@ _KINDS = {"bnlib": _OURS, "torch": {ours: theirs for theirs, ours in _OURS.items
 
 
 def convert(model: torch.nn.Module, to: str = "bnlib") -> torch.nn.Module:
-    """Make every BatchNorm layer of a model bnlib's, or torch's again.
+    """Convert every BatchNorm layer of a model to bnlib's, or back to torch's.
 
-    The layers change their class and nothing else: they stay the same objects,
-    with the same parameters, buffers, hooks and modes, so that an optimiser or a
-    state dict made before still fits.
+    The layers change their class and nothing else: they stay the same objects, with the
+    same parameters, buffers, hooks and modes, so an optimiser or a state dict made
+    before still fits.
 
     Parameters
     ----------
@@ -39,9 +39,8 @@ def convert(model: torch.nn.Module, to: str = "bnlib") -> torch.nn.Module:
     TypeError
         If ``model`` is no Module.
     ValueError
-        If ``to`` is something else, or, on the way to torch, a layer has an
-        activation or frozen statistics, which torch's have not. Nothing has
-        changed then.
+        If ``to`` is anything else, or, on the way to torch, a layer has an activation
+        or frozen statistics, which torch's layers lack. Nothing has then changed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Freezing BatchNorm layers: their statistics, their parameters, or both."""
+"""Freeze BatchNorm layers: their statistics, their parameters, or both."""
 
 from typing import TypeVar
 
@@ -24,9 +24,9 @@ def freeze(model: Model, statistics: bool = True, affine: bool = True) -> Model:
     False       False    None                not frozen
     ==========  =======  ==================  =====================================
 
-    ``train()`` and ``eval()`` change nothing of this. A layer without weight and
-    bias counts as affinely frozen when its statistics are. Copies and pickles keep what
-    is frozen; a state dict does not: freeze again after loading one.
+    ``train()`` and ``eval()`` do not change this. A layer without weight and bias
+    counts as affinely frozen when its statistics are frozen. Copies and pickles stay
+    frozen; a state dict does not keep this: freeze again after loading one.
 
     Parameters
     ----------
@@ -34,9 +34,8 @@ def freeze(model: Model, statistics: bool = True, affine: bool = True) -> Model:
         Changed in place; may be a layer itself. Its layers must be bnlib's: see
         `convert`.
     statistics, affine : bool
-        What is to be frozen; what is False is thawed. A frozen parameter does
-        not require a gradient and has none, so that an optimiser leaves it as
-        it is, weight decay included.
+        What to freeze; False thaws. A frozen parameter does not require a gradient and
+        has none, so an optimiser does not change it, not even by weight decay.
 
     Returns
     -------
@@ -48,8 +47,8 @@ def freeze(model: Model, statistics: bool = True, affine: bool = True) -> Model:
     TypeError
         If ``model`` is no Module, or a flag no bool.
     ValueError
-        If it has no BatchNorm layer, one of torch's, or, to be frozen, one
-        without running statistics. Nothing has changed then.
+        If it has no BatchNorm layer or one of torch's, or statistics are to be frozen
+        in a layer that has none. Nothing has then changed.
 
     Examples
     --------

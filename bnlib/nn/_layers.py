@@ -11,9 +11,9 @@ from bnlib.statistics import averaging_share
 
 
 class Layer(BatchNormBase):
-    """What the layers share: checks, the states, and the running statistics."""
+    """The base of the layers: checks, the states, and the running statistics."""
 
-    #: Whether training mode, too, normalises with the buffers and leaves them alone.
+    #: Whether training mode also normalises with the buffers, without updating them.
     frozen_statistics = False
     activation = None
 
@@ -84,7 +84,7 @@ class Layer(BatchNormBase):
     def _normalised(self, input, mean, var, uses_batch, share, mask):
         """Return the output, and whether the batch has any values."""
         if torch.compiler.is_compiling() and mask is None:
-            # A graph of torch's own operation is what its compilers know to fuse.
+            # torch's compilers can fuse its own operation.
             output = torch.nn.functional.batch_norm(
                 input, mean, var, self.weight, self.bias, uses_batch, share, self.eps
             )
@@ -119,7 +119,7 @@ class Layer(BatchNormBase):
 
 
 def recomputes():
-    """Say whether a backward pass runs this, as activation checkpointing does."""
+    """Return True inside a backward pass, where activation checkpointing recomputes."""
     return not torch.compiler.is_compiling() and is_in_backward_pass()
 
 
@@ -135,17 +135,17 @@ class BatchNorm1d(Layer, torch.nn.BatchNorm1d):
         C, at least 1.
     eps : float, at least 0
     momentum : float in [0, 1] or None
-        Weight of a batch in the running statistics; None averages all batches.
+        The weight of a batch in the running statistics; None averages all batches.
     affine : bool
-        Learn ``weight`` and ``bias``, shape (C,).
+        Whether to learn ``weight`` and ``bias``, shape (C,).
     track_running_stats : bool
-        Keep ``running_mean``, ``running_var`` and ``num_batches_tracked``.
+        Whether to keep ``running_mean``, ``running_var`` and ``num_batches_tracked``.
     device, dtype
-        Of the parameters and buffers.
+        The device and dtype of the parameters and buffers.
     activation : None or "relu", keyword only
-        Applied to the output, in the same kernel where there is one.
+        The function to apply to the output, in the same kernel if possible.
     bias : bool, keyword only
-        False leaves ``bias`` out, as torch 2.13 and later allow.
+        False leaves out ``bias``, as torch 2.13 and later allow.
 
     Attributes
     ----------
@@ -160,13 +160,13 @@ class BatchNorm1d(Layer, torch.nn.BatchNorm1d):
 
     Notes
     -----
-    Within `torch.compile` and `torch.export` it is torch's own operation, for the
-    compiler to fuse: drop-in, but with that one's sums and that one's rules for dtypes,
-    without some of the checks, and an empty batch is counted.
+    Inside `torch.compile` and `torch.export` the layer is torch's own operation, so the
+    compiler can fuse it. It still fits, but sums and dtype rules are torch's, some
+    checks are missing, and an empty batch counts.
 
-    Activation checkpointing runs a layer twice, the second time within the
-    backward pass; the running statistics take in the batch once. Any forward pass
-    within a backward pass, such as in a hook, counts as such a repetition.
+    Activation checkpointing runs a layer twice, the second time inside the backward
+    pass; the batch updates the running statistics once. Any forward pass inside a
+    backward pass, such as in a hook, counts as such a repetition.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class BatchNorm1d(Layer, torch.nn.BatchNorm1d):
 
 
 class BatchNorm2d(Layer, torch.nn.BatchNorm2d):
-    """Batch normalization of images (N, C, H, W), one mean and variance a channel.
+    """Batch normalization of images (N, C, H, W), one mean and variance per channel.
 
     Arguments and errors are those of `BatchNorm1d`.
 

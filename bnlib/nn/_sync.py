@@ -14,12 +14,12 @@ from bnlib.transform import batch_norm_inference
 class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
     """Batch normalization over a batch that is spread over processes.
 
-    In training mode every process of the group gets what one process with the
-    joined batch would get: means and variances weighted by the processes' counts,
-    which may differ, or be 0. Without an initialised group, in a group of one
-    process and in eval mode it is `BatchNorm1d`, 2d or 3d.
+    In training mode every process of the group gets the result of one process with the
+    joined batch: means and variances are weighted by the processes' counts, which may
+    differ or be 0. Without an initialised group, in a group of one process and in eval
+    mode it is `BatchNorm1d`, 2d or 3d.
 
-    On a CPU, too, where torch's own refuses.
+    It also runs on a CPU, which torch's SyncBatchNorm refuses.
 
     Parameters
     ----------
@@ -31,17 +31,16 @@ class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
     Raises
     ------
     TypeError, ValueError
-        As `BatchNorm1d`, and if all processes together have one value per
-        feature, on each of them. An error on one process alone, or a backward pass
-        that it does not reach, leaves the others waiting for it until it ends or the
-        group's timeout has passed.
+        As `BatchNorm1d`; also, on every process, if all processes together have one
+        value per feature. If one process alone raises an error or does not reach the
+        backward pass, the others wait for it until it ends or the group's timeout has
+        passed.
 
     Notes
     -----
-    Costs one gathering of 2 C + 1 numbers in the forward pass, one sum of 2 C in
-    the backward pass, in float64. The gradients of ``weight`` and ``bias`` are
-    those of the process's own examples, as in torch's: DistributedDataParallel
-    averages them. There are no second derivatives.
+    The forward pass gathers 2 C + 1 numbers and the backward pass sums 2 C, in float64.
+    The gradients of ``weight`` and ``bias`` are those of the process's own examples, as
+    in torch: DistributedDataParallel averages them. There are no second derivatives.
 
     Examples
     --------
@@ -66,7 +65,7 @@ class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
         dtype: torch.dtype | None = None,
         **options: Any,
     ):
-        # torch's keeps the group in a place of its own among the arguments.
+        # torch's constructor takes the group between two other arguments.
         super().__init__(
             num_features,
             eps,
@@ -98,13 +97,13 @@ class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
 
 
 def is_shared(group):
-    """Whether there are other processes to share the statistics with."""
+    """Return True if there are other processes to share the statistics with."""
     ready = distributed.is_available() and distributed.is_initialized()
     return ready and distributed.get_world_size(group) > 1
 
 
 class _Shared(torch.autograd.Function):
-    """Normalisation with the statistics of all processes' values."""
+    """Normalise with the statistics of the values of all processes."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, eps, group):
@@ -126,7 +125,7 @@ class _Shared(torch.autograd.Function):
         x_hat = (_arrays.upcast(x) - mean.reshape(shape)) * inv_std
         sums = torch.stack([wide.sum(dim=axes), (wide * x_hat).sum(dim=axes)])
         dbeta, dgamma = sums.clone()
-        # Every process takes part, whether or not its own input needs a gradient.
+        # Every process takes part, even if its input needs no gradient.
         distributed.all_reduce(sums, group=ctx.group)
         means = (sums / max(ctx.count, 1)).reshape(2, *shape)
         dx = inv_std * (wide - means[0] - x_hat * means[1])

@@ -11,7 +11,7 @@ Model = TypeVar("Model", bound=torch.nn.Module)
 
 
 class _WeightNorm(torch.nn.Module):
-    """w = g v / ||v||, the norm over all axes but ``dim``; torch's state dict."""
+    """w = g v / ||v||, norms over all axes but ``dim``; it has torch's state dict."""
 
     def __init__(self, name, dim):
         super().__init__()
@@ -31,14 +31,14 @@ class _WeightNorm(torch.nn.Module):
         return lengths, weight
 
     def _parts(self, v):
-        """Return v over its largest entries, these, and the norms of the first."""
+        """Return v / its largest entries, those entries, and the quotient's norms."""
         wide = _arrays.upcast(v)
         axes = [a for a in range(v.ndim) if self.dim is None or a != self.dim]
         keep = self.dim is not None
         largest = wide.detach().abs()
         if axes:
             largest = largest.amax(dim=axes, keepdim=keep)
-        # So no square overflows or vanishes; the weight is the same for any scale.
+        # So no square overflows or underflows; no scale changes the weight.
         scaled = wide / largest
         squares = scaled.square()
         norms = squares.sum(dim=axes, keepdim=keep) if axes else squares
@@ -59,9 +59,9 @@ def _check_lengths(name, lengths):
 def weight_norm(module: Model, name: str = "weight", dim: int | None = 0) -> Model:
     """Write a layer's weight as length times direction, ``w = g v / ||v||``.
 
-    As `torch.nn.utils.parametrizations.weight_norm`, with its state dict; but a
-    ``v`` of norm 0, which has no direction, is an error where torch's gives NaN, and
-    ``dim=-1`` is the last axis where torch's takes it for None.
+    It is `torch.nn.utils.parametrizations.weight_norm`, with its state dict, except in
+    two points. A ``v`` of norm 0, which has no direction, raises an error; torch's
+    returns NaN. ``dim=-1`` is the last axis; torch's takes it for None.
 
     Parameters
     ----------
@@ -69,10 +69,10 @@ def weight_norm(module: Model, name: str = "weight", dim: int | None = 0) -> Mod
         Changed in place: ``module.weight`` is computed from two parameters,
         ``module.parametrizations.weight.original0`` (g) and ``original1`` (v).
     name : str
-        Of the parameter.
+        The name of the parameter.
     dim : int or None
-        The axis along which each entry has a length of its own: 0, the outputs
-        of Linear and Conv. None gives the whole tensor one length.
+        The axis along which each entry has its own length: 0, the outputs of Linear and
+        Conv. None gives the whole tensor one length.
 
     Returns
     -------
@@ -84,9 +84,9 @@ def weight_norm(module: Model, name: str = "weight", dim: int | None = 0) -> Mod
     TypeError
         If ``module`` is no Module.
     ValueError
-        If there is no such parameter, it has no entries, ``dim`` is not among its
-        axes, or a row is 0 or not finite: now, or in any later forward pass (not in
-        one that is compiled).
+        If there is no such parameter, it has no entries, ``dim`` is not one of its
+        axes, or a row is 0 or not finite, now or in a later forward pass (unless that
+        is compiled).
 
     Examples
     --------

@@ -112,6 +112,7 @@ class LpBatchNorm(nn.Module):
     That norm is ``r = (mean |x - mean|^p)^(1/p)``, or the largest ``|x - mean|`` for
     p = inf. The divisor is ``sqrt(r^2 + eps)``, so p = 2 is BN. Learnt scale, shift and
     running averages are as in BN, with r^2 in place of the variance.
+    (The paper takes its norms, as we read it, before the mean is subtracted.)
 
     Parameters
     ----------
