@@ -13,6 +13,15 @@ def is_transformed():
     torch.func is active. `_current_level` stays, because the public `unpack_dual` of
     each tensor adds 6 % to the evaluation of a small network. While one of them is
     active, a tensor may be more than its data.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_transformed()
+    False
     """
     return (
         torch._C._are_functorch_transforms_active()

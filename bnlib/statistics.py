@@ -96,8 +96,32 @@ def centre(x, axes):
     the first mean, and the deviations of a constant feature are exactly 0 (Chan, Golub
     and LeVeque 1983 correct the two-pass variance in this way).
 
-    It needs about three float64 copies of ``x``. ``mean`` and ``var`` keep the averaged
-    axes with size 1. Nothing is checked.
+    It needs about three float64 copies of ``x``. Nothing is checked.
+
+    Parameters
+    ----------
+    x : array, any shape and real floating dtype
+    axes : tuple of int
+        Those averaged over, from 0.
+
+    Returns
+    -------
+    mean : array of float64
+        It keeps the averaged axes with size 1, as ``var`` does.
+    deviations : array of float64, shape of ``x``
+    var : array of float64
+        Over m, the number of values averaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean, deviations, var = centre(np.array([[1.0], [3.0]]), (0,))
+    >>> mean.tolist(), deviations.tolist(), var.tolist()
+    ([[2.0]], [[-1.0], [1.0]], [[1.0]])
+
+    References
+    ----------
+    Chan, Golub and LeVeque 1983; chapter 02, "The transform".
     """
     xp = compat.array_namespace(x)
     count = math.prod(x.shape[axis] for axis in axes)

@@ -123,8 +123,32 @@ def batch_norm_forward(
 def normalise(x, scale, shift, eps, axes):
     """Return y, x_hat, inv_std, mean and var of a batch, without any check.
 
-    ``scale`` and ``shift`` are float64 and broadcast against ``x``, or None. All but
-    ``y`` are float64, and the statistics keep the averaged axes with size 1.
+    Parameters
+    ----------
+    x : array, any shape and real floating dtype
+    scale, shift : arrays of float64 that broadcast against ``x``, or None
+    eps : float, at least 0
+    axes : tuple of int
+        Those averaged over, from 0.
+
+    Returns
+    -------
+    y : array
+        Shape and dtype of ``x``.
+    x_hat : array of float64, shape of ``x``
+    inv_std, mean, var : arrays of float64
+        They keep the averaged axes with size 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, _, _, mean, var = normalise(np.array([[1.0], [3.0]]), None, None, 0, (0,))
+    >>> y.tolist(), mean.tolist(), var.tolist()
+    ([[-1.0], [1.0]], [[2.0]], [[1.0]])
+
+    References
+    ----------
+    Chapter 02, "The transform".
     """
     xp = compat.array_namespace(x)
     mean, deviations, var = centre(x, axes)  # (1, C), (m, C), (1, C)
@@ -188,7 +212,28 @@ def batch_norm_backward(
 def input_gradient(g, x_hat, inv_std, axes):
     """Return dx from ``g``, the gradient with respect to x_hat, without any check.
 
-    All are float64; ``inv_std`` keeps the averaged axes with size 1.
+    Parameters
+    ----------
+    g, x_hat : arrays of float64, of one shape
+    inv_std : array of float64
+        It keeps the averaged axes with size 1.
+    axes : tuple of int
+        Those averaged over, from 0.
+
+    Returns
+    -------
+    array of float64, shape of ``g``
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> g, x_hat = np.array([[1.0], [0.0]]), np.array([[-1.0], [1.0]])
+    >>> input_gradient(g, x_hat, np.ones((1, 1)), (0,)).tolist()
+    [[0.0], [0.0]]
+
+    References
+    ----------
+    Chapter 03, the compact form.
     """
     xp = compat.array_namespace(g)
     count = math.prod(g.shape[axis] for axis in axes)
@@ -316,8 +361,28 @@ def batch_norm_inference(
 def normalise_with(x, mean, var, scale, shift, eps):
     """Return y for given statistics, without any check.
 
-    ``mean``, ``var``, ``scale`` and ``shift`` are float64 and broadcast against ``x``;
-    the last two may be None.
+    Parameters
+    ----------
+    x : array, any shape and real floating dtype
+    mean, var : arrays of float64 that broadcast against ``x``
+    scale, shift : such arrays, or None
+    eps : float, at least 0
+
+    Returns
+    -------
+    array
+        Shape and dtype of ``x``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, one = np.array([[1.0], [3.0]]), np.ones((1, 1))
+    >>> normalise_with(x, one, 4 * one, None, None, 0).tolist()
+    [[0.0], [1.0]]
+
+    References
+    ----------
+    Chapter 04, "Inference".
     """
     xp = compat.array_namespace(x)
     x_hat = (_arrays.upcast(x) - mean) / xp.sqrt(var + eps)  # (m, C)

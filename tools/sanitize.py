@@ -25,7 +25,7 @@ EDGES = (1, 7, 8, 9, 511, 512, 513, 1025)
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 KINDS = "address,undefined"
 #: Neither optimised nor for this processor: compiled in a third of the time.
-FLAGS = ("-g", "-O0", "-fno-sanitize-recover=all", "-shared", "-fPIC")
+FLAGS = ("-g", "-O0", "-fno-sanitize-recover=all", "-shared", "-fPIC", "-Wno-psabi")
 ROOT = Path(__file__).resolve().parents[1]
 
 

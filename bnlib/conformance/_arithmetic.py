@@ -1,5 +1,7 @@
 """Cases of arithmetic: values, gradients, dtypes and layouts."""
 
+import itertools
+
 import torch
 
 from bnlib._reference import definition, reference
@@ -39,8 +41,9 @@ def _(library):
 
 @case(9, "means of 1e4 and 1e6 times the deviation: an error of at most 2e-7")
 def _(library):
-    shapes = [(4096, 4), (32, 4, 16, 16), (32, 4, 16, 16)]
+    shapes = [(4096, 4), (32, 4, 16, 16), (32, 4, 16, 16), (8, 3), (4, 3, 5)]
     formats = [torch.contiguous_format] * 2 + [torch.channels_last]
+    formats += [torch.contiguous_format] * 2
     for mean, deviation in ((1e4, 1.0), (1e6, 1.0), (1e4, 1e-2)):
         for shape, layout in zip(shapes, formats):
             x = (torch.randn(shape) * deviation + mean).contiguous(memory_format=layout)
@@ -64,6 +67,30 @@ def _(library):
         axes = [0, *range(2, len(shape))]
         right = (dy - dy.mean(dim=axes, keepdim=True)) / 1e-5**0.5
         expect_close(gradient(_plain(library), x, dy), right, 1e-6, "the gradient")
+    _expect_constants(library)
+
+
+def _expect_constants(library):
+    """Expect exactly beta of many constants, and no gradient of a constant one."""
+    values = torch.tensor([3.7, 100, 1e8, 0.1, -1 / 3, 0.0, 1e-30, 3e38])
+    beta = torch.linspace(-7, 3, 8)
+    for shape, dtype, layout in itertools.product(
+        [(2, 8), (7, 8), (1000, 8), (3, 8, 50), (9, 8, 700)],
+        [torch.float32, torch.float64, torch.bfloat16],
+        [torch.clone, _channels_last],
+    ):
+        column = (-1, *[1] * (len(shape) - 2))
+        x = layout(values.to(dtype).view(column).expand(shape).contiguous())
+        y = library.batch_norm(x, None, None, None, beta, training=True)
+        expect(bool((y == beta.to(dtype).view(column)).all()), f"not beta in {dtype}")
+        # Of float64, sums of equal numbers may be rounded.
+        for each in (0.5, -3.0) if dtype == torch.float64 else (0.1, -1 / 3):
+            dx = gradient(_plain(library), x, torch.full_like(x, each))
+            expect(not dx.any(), f"a gradient in {dtype}")
+
+
+def _channels_last(x):
+    return x.movedim(1, -1).contiguous().movedim(-1, 1)
 
 
 @case(11, "half precision with large deviations or many values: no overflow")
@@ -74,6 +101,11 @@ def _(library):
         y = _plain(library)(x)
         expect(bool(y.isfinite().all()), "the output is not finite")
         expect_close(y, definition(x), torch.finfo(x.dtype).eps)
+        mean, var = torch.zeros(2), torch.ones(2)
+        library.batch_norm(x, mean, var, training=True, momentum=1.0)
+        values = x.double().movedim(1, 0).flatten(1)
+        expect_close(mean, values.mean(1), 1e-5, "the tracked mean")
+        expect_close(var, values.var(1), 1e-4, "the tracked variance")
 
 
 @case(12, "dtypes may differ from the parameters': the output has the input's")
@@ -93,6 +125,22 @@ def _(library):
             raise Otherwise(what.replace("torch.", "")) from error
         expect(y.dtype == inside, f"an output of {y.dtype} from {inside}")
         expect_close(y, definition(x), 2 * torch.finfo(inside).eps)
+    dtypes = torch.float16, torch.bfloat16, torch.float32, torch.float64
+    for inside, outside, scaled, shifted, training in itertools.product(
+        dtypes, dtypes, (True, False), (True, False), (True, False)
+    ):
+        x = torch.randn(6, 2).to(inside).requires_grad_()
+        mean, var, weight, bias = (torch.rand(2).to(outside) for _ in range(4))
+        given = [weight.requires_grad_() if scaled else None]
+        given += [bias.requires_grad_() if shifted else None]
+        leaves = [x, *(each for each in given if each is not None)]
+        y = library.batch_norm(x, mean, var, *given, training=training)
+        grads = torch.autograd.grad(y.sum(), leaves)
+        what = f"from {inside} beside {outside}"
+        expect(y.dtype == inside, f"an output of {y.dtype} {what}")
+        kept = all(g.dtype == leaf.dtype for g, leaf in zip(grads, leaves))
+        expect(kept, f"a gradient of another dtype {what}")
+        expect(mean.dtype == var.dtype == outside, f"buffers of another dtype {what}")
 
 
 @case(13, "transposed, sliced, expanded, channels-last inputs: the same values")
@@ -115,6 +163,64 @@ def _(library):
     expect(kept, "the layout is not kept")
     expanded = torch.randn(6, 4, 1, 1).expand(6, 4, 5, 8)
     expect_close(_plain(library)(expanded), definition(expanded), 1e-6, "expanded: it")
+    _expect_values_of_all_strides(library)
+    _expect_layouts_kept(library)
+
+
+def _orders(x):
+    """Return copies of a tensor in several orders of memory."""
+    backwards = tuple(reversed(range(x.ndim)))
+    return {
+        "contiguous": x.clone(),
+        "channels last": _channels_last(x),
+        "last two axes swapped": x.mT.contiguous().mT,
+        "axes backwards": x.permute(backwards).contiguous().permute(backwards),
+        "examples last": x.transpose(0, -1).contiguous().transpose(0, -1),
+        "channels first": x.transpose(0, 1).contiguous().transpose(0, 1),
+    }
+
+
+def _strided(x):
+    """Return tensors in several orders, with gaps, repeated and at an offset."""
+    return _orders(x) | {
+        "every second": torch.repeat_interleave(x, 2, dim=0)[::2],
+        "offset": torch.cat([x, x], dim=-1)[..., x.shape[-1] :],
+        "repeated values": x[..., :1].expand(x.shape),
+        "repeated examples": x[:1].expand(x.shape),
+        "channels last, flipped": _channels_last(x.flip(-1)).flip(-1),
+    }
+
+
+def _expect_values_of_all_strides(library):
+    for shape in ((6, 5), (3, 4, 5), (2, 3, 4, 5)):
+        x, dy = torch.randn((2, *shape), dtype=torch.float64)
+        for (name, view), (other, upstream) in itertools.product(
+            _strided(x).items(), _strided(dy).items()
+        ):
+            before = view.clone()
+            y, dx, *_ = reference(view, upstream)
+            found = _plain(library)(view)
+            expect_close(found, y, 1e-11, f"{name}: the output", least=1.0)
+            leaf = view.detach().requires_grad_()
+            (found,) = torch.autograd.grad(_plain(library)(leaf), leaf, upstream)
+            what = f"{name}, upstream {other}: dx"
+            expect_close(found, dx, 1e-11, what, least=1.0)
+            expect(torch.equal(view, before), f"{name}: the input has changed")
+
+
+def _expect_layouts_kept(library):
+    """Expect channels-last outputs, and gradients, of channels-last images."""
+    last, volumes = torch.channels_last, torch.channels_last_3d
+    for shape, layout in (
+        ((2, 3, 4, 5), last),
+        ((1, 3, 4, 5), last),
+        ((2, 3, 4, 5, 2), volumes),
+    ):
+        for training in (True, False):
+            x = torch.randn(shape).to(memory_format=layout).requires_grad_()
+            mean, var = torch.zeros(3), torch.ones(3)
+            y = library.batch_norm(x, mean, var, training=training)
+            expect(y.is_contiguous(memory_format=layout), "the layout is not kept")
 
 
 @case(14, "the backward pass in evaluation mode: a fixed affine map's")
@@ -202,6 +308,32 @@ def _(library):
             others = [0, 2]
             expect_close(y[:, others], right[:, others], 1e-6)
             expect(not y[:, 1].isfinite().all(), "the channel looks healthy")
+    _expect_channels_apart(library)
+
+
+def _expect_channels_apart(library):
+    """Expect that a bad value, or upstream value, moves no bit of another channel."""
+
+    def results(x, dy, training):
+        x = x.detach().requires_grad_()
+        mean, var = torch.zeros(3), torch.ones(3)
+        y = library.batch_norm(x, mean, var, training=training)
+        (dx,) = torch.autograd.grad(y, x, dy)
+        return [each.movedim(1, 0)[::2] for each in (y, dx)] + [mean[::2], var[::2]]
+
+    for shape, layout, training, bad in itertools.product(
+        [(9, 3), (70, 3), (5, 3, 6), (9, 3, 600)],
+        [torch.clone, _channels_last],
+        (True, False),
+        [float("nan"), float("inf"), -float("inf")],
+    ):
+        x, dy = layout(torch.randn(shape)), torch.randn(shape)
+        right = results(x, dy, training)
+        for spoilt in (x.clone(), dy), (x, dy.clone()):
+            spoilt[spoilt[0] is x][1, 1] = bad
+            pairs = zip(results(*spoilt, training), right)
+            same = all(torch.equal(one, other) for one, other in pairs)
+            expect(same, f"{bad} reaches another channel")
 
 
 @case(33, "one image of height 1 whose strides fit two layouts: right gradients")
@@ -215,6 +347,30 @@ def _(library):
     expect_close(dbeta, dy.sum(dim=(0, 2, 3)), 1e-5, "dbeta")
     right = (dy.double() * definition(x)).sum(dim=(0, 2, 3))
     expect_close(dgamma, right, 1e-5, "dgamma")
+    _expect_gradients_of_all_orders(library)
+
+
+def _expect_gradients_of_all_orders(library):
+    for shape in (
+        (1, 3, 1, 4),
+        (1, 3, 4, 1),
+        (1, 3, 4, 5),
+        (2, 3, 1, 5),
+        (1, 3, 2, 2, 2),
+    ):
+        x, dy = torch.randn((2, *shape), dtype=torch.float64)
+        given = [each.requires_grad_() for each in torch.randn(2, 3).double().unbind()]
+        right = reference(x, dy, *given)
+        for (name, view), (other, upstream) in itertools.product(
+            _orders(x).items(), _orders(dy).items()
+        ):
+            leaves = [view.requires_grad_(), *given]
+            y = library.batch_norm(view, None, None, *given, training=True)
+            found = y, *torch.autograd.grad(y, leaves, upstream)
+            for what, one, exact in zip(("y", "dx", "dgamma", "dbeta"), found, right):
+                detail = f"{name}, upstream {other}: {what}"
+                expect_close(one, exact, 1e-10, detail)
+            view.requires_grad_(False)
 
 
 @case(30, "wrong ranks, feature counts, kinds and devices: an error that names them")

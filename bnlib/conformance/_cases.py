@@ -120,9 +120,12 @@ def expect(condition, otherwise):
         raise Otherwise(otherwise)
 
 
-def expect_close(found, right, allowed, what="the output"):
-    """Raise unless the error, relative to the largest right value, is allowed."""
-    scale = right.double().abs().max().clamp(min=1e-300)
+def expect_close(found, right, allowed, what="the output", least=1e-300):
+    """Raise unless the error, relative to the largest right value, is allowed.
+
+    Values that are all below ``least`` are judged by that.
+    """
+    scale = right.double().abs().max().clamp(min=least)
     error = ((found.double() - right.double()).abs().max() / scale).item()
     expect(error <= allowed, f"{what} is off by {error:.0e}")
 

@@ -23,6 +23,9 @@ def _(library):
     x = torch.randn(8, 3) + 5
     layer(x)
     expect_close(layer.running_mean, 0.1 * x.mean(dim=0), 1e-6, "the mean")
+    for _ in range(8):
+        layer(x)
+    expect_close(layer.running_mean, (1 - 0.9**9) * x.mean(dim=0), 1e-5, "the mean")
     if library.name == "torch":
         raise NotOffered("the rule is right; no converter")
     converted = bnlib.statistics.convert_momentum(0.9, "keras", "torch")
@@ -127,7 +130,7 @@ def _(library):
 
 @case(20, "evaluation never writes a buffer; training does, in any gradient mode")
 def _(library):
-    for mode in (torch.no_grad, torch.enable_grad):
+    for mode in (torch.no_grad, torch.enable_grad, torch.inference_mode):
         layer = library.nn.BatchNorm1d(3)
         with mode():
             layer.eval()(torch.randn(8, 3) + 4)
@@ -144,6 +147,16 @@ def _(library):
     expect(not layer.running_mean.any(), "the running mean moved")
     counted = int(layer.num_batches_tracked)
     expect(counted == 0, f"it counts {counted} batch")
+    for shape in ((0, 5), (4, 5, 0), (0, 5, 2, 2)):
+        for training in (True, False):
+            mean, var = torch.zeros(5), torch.ones(5)
+            leaves = [torch.zeros(size).requires_grad_() for size in (shape, 5, 5)]
+            given = leaves[0], mean, var, *leaves[1:]
+            y = library.batch_norm(*given, training=training)
+            expect(y.shape == shape, f"the output has shape {tuple(y.shape)}")
+            grads = torch.autograd.grad(y.sum(), leaves)
+            expect(not any(grad.any() for grad in grads), "a gradient is not 0")
+            expect(not mean.any() and bool((var == 1).all()), "a buffer moved")
 
 
 @case(23, "micro-batches: the gradients and statistics of the whole batch on offer")

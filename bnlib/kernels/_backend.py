@@ -22,6 +22,17 @@ class Backend(Protocol):
     `bnlib.functional.batch_norm` has checked the arguments: floating tensors on one
     device, vectors of shape (C,), an input that is not empty, at least two values per
     channel in training, and statistics in evaluation.
+
+    Examples
+    --------
+    >>> from bnlib import kernels
+    >>> readable: Backend = kernels.module("readable")
+    >>> readable.backward is None
+    True
+
+    References
+    ----------
+    Chapter 05, "Kernels".
     """
 
     #: ``backward(grad_output, input, statistics, weight, bias, options)`` returns the

@@ -46,8 +46,33 @@ def normalise_batch(input, running_mean, running_var, weight, bias, options):
 def gradients(grad_output, input, statistics, weight, bias, options):
     """Return the gradients that `backward` returns, by differentiable formulas.
 
-    In evaluation ``statistics`` are constants. In training they are computed again from
-    the batch, as functions of it.
+    Parameters
+    ----------
+    grad_output, input : Tensors of one shape, (N, C) or (N, C, *spatial)
+    statistics : Tensor of float64, shape (3, C)
+        What `Backend.forward` returned: constants in evaluation. In training the
+        batch's are computed again, as functions of it.
+    weight, bias : Tensors of shape (C,), or None
+    options : Options
+
+    Returns
+    -------
+    Tensors, or None for weight or bias that is None
+        The gradients of input, weight and bias, each in the dtype of what it belongs
+        to.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from bnlib.kernels import Options
+    >>> x, options = torch.tensor([[1.0], [3.0]]), Options(True, 0.1, 1e-5, False)
+    >>> given = torch.tensor([[2.0], [0.0], [1.0]]), None, None, options
+    >>> gradients(torch.ones(2, 1), x, *given)[0].tolist()
+    [[0.0], [0.0]]
+
+    References
+    ----------
+    Chapters 03, the compact form, and 05, "Kernels".
     """
     axes = _arrays.averaged_axes(input, None)
     scale, shift = _expanded(weight, input), _expanded(bias, input)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from common import assert_same, parameters, randn, torchs
+from kernels import EVERY
 from refusals import refused
 
 import bnlib
@@ -14,6 +15,8 @@ from bnlib import conformance
 from bnlib.conformance import _cases, _usage
 
 NUMBERS = [case.number for case in conformance.all_cases()]
+#: Cases of what a backend computes.
+OF_BACKENDS = {1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 22, 28, 29, 33}
 #: Cases of functions that stand beside the layers, and of more than one process.
 BESIDE = {3, 5, 19, 21, 22, 23, 25, 26, 27, 32}
 
@@ -21,6 +24,15 @@ BESIDE = {3, 5, 19, 21, 22, 23, 25, 26, 27, 32}
 @pytest.mark.parametrize("number", NUMBERS)
 def test_bnlib_gets_it_right(number):
     assert conformance.run(number) == ("right", "")
+
+
+@EVERY
+@pytest.mark.parametrize("number", sorted(OF_BACKENDS))
+def test_every_backend_gets_it_right(number, backend, monkeypatch):
+    monkeypatch.setenv("BNLIB_BACKEND", backend)
+    digits_lost = backend == "torch" and number in (9, 10)
+    verdict = "otherwise" if digits_lost else "right"
+    assert conformance.run(number).verdict == verdict
 
 
 @pytest.mark.parametrize("number", NUMBERS)

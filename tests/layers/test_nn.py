@@ -214,35 +214,11 @@ def test_the_table_of_states_is_true(training, tracking):
         assert_unchanged(ours, before)
 
 
-@pytest.mark.parametrize(
-    "mode", [torch.no_grad, torch.inference_mode, torch.enable_grad]
-)
-def test_eval_never_writes_a_buffer_and_training_does_in_any_grad_mode(mode):
-    ours, _ = pair("BatchNorm1d")
-    before = snapshot(ours)
-    with mode():
-        ours.eval()(randn(4, 3))
-        assert_unchanged(ours, before)
-        ours.train()(randn(4, 3))
-        assert not (ours.running_mean == before["running_mean"]).any()
-        assert ours.num_batches_tracked == 1
-
-
 def test_buffers_stay_out_of_the_graph():
     ours, _ = pair("BatchNorm1d")
     for step in range(2):
         ours(randn(4, 3, seed=step).requires_grad_())
     assert not any(buffer.requires_grad for buffer in ours.buffers())
-
-
-def test_no_momentum_over_four_equal_batches_is_the_pooled_mean():
-    ours, _ = pair("BatchNorm1d", momentum=None)
-    batches = randn(4, 6, 3)
-    for batch in batches:
-        ours(batch)
-    torch.testing.assert_close(
-        ours.running_mean, batches.mean((0, 1)), rtol=1e-12, atol=0
-    )
 
 
 def test_a_changed_momentum_is_used_from_then_on():
