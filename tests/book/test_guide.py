@@ -46,10 +46,16 @@ class Copy:
         assert before in content, f"{name} has no {before!r}"
         path.write_text(content.replace(before, text + before, 1), encoding="utf-8")
 
+    def script(self, code):
+        return self._python("-c", code)
+
     def run(self, *command):
+        return self._python("-m", *command)
+
+    def _python(self, *command):
         variables = {"PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(
-            [sys.executable, "-m", *command],
+            [sys.executable, *command],
             cwd=self.folder,
             env=os.environ | variables,
             capture_output=True,
@@ -213,6 +219,14 @@ def test_a_new_backend(copy):
     copy.passes("tests/layers/test_backends.py")
 
 
+STORE_CONSTANTS = """
+import nbformat
+from grading import sets
+notebook = sets.load_source("{0}", "book")
+nbformat.write(notebook, sets.SOURCE / "{0}/{0}.ipynb")
+"""
+
+
 @pytest.mark.slow
 def test_a_new_problem_set(copy):
     old, new = "1-transform", "7-trial"
@@ -220,6 +234,7 @@ def test_a_new_problem_set(copy):
         text = path.read_text(encoding="utf-8")
         text = text.replace("Problem set 1:", "Problem set 7:").replace(old, new)
         copy.write(f"assignments/source/{new}/{path.name.replace(old, new)}", text)
+    copy.script(STORE_CONSTANTS.format(new))
     copy.run("grading", "check", new)
     copy.passes(
         *("tests/book/test_assignments_page.py", "tests/book/test_course_pages.py"),
