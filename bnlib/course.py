@@ -1,7 +1,7 @@
-"""What the tests of the problem sets use, in a student's notebook as in grading.
+"""Helpers for the tests of the problem sets, in a student's notebook and in grading.
 
-A set's cells import :func:`expect` and :func:`instances`, and need NumPy alone. What
-makes and grades the sets is ``grading``, in the repository.
+A set's cells import :func:`expect` and :func:`instances`, and need NumPy alone.
+The package ``grading``, in the repository, makes and grades the sets.
 """
 
 import copy
@@ -16,14 +16,14 @@ __all__ = ["expect", "handed_over", "instances", "number"]
 def instances(name: str) -> np.random.Generator:
     """Return the generator of one test's random instances.
 
-    In a notebook, every call returns another generator. Grading replaces this function
-    by one whose generator follows from the course key, the set and the name: grading
-    twice gives the same score, and nobody without the key knows the instances.
+    In a notebook, every call returns a new generator. Grading replaces this function
+    by one whose generator follows from the course key, the set and the name, so that
+    grading twice gives the same score and nobody without the key knows the instances.
 
     Parameters
     ----------
     name : str
-        The test's name; each test has another one.
+        The test's name; each test has a different one.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def expect(
     allowed : float
         The largest difference that rounding, or the theory, explains.
     look : str
-        A hint to look at if they differ; not the answer.
+        What to look at if they differ: a hint, not the answer.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def number(what, found):
     Raises
     ------
     AssertionError
-        If it is an array with axes, no number, or not finite.
+        If it is an array with axes, is not a number, or is not finite.
 
     Examples
     --------
@@ -140,8 +140,8 @@ def handed_over(state, most):
     state : None, number, text, array, or a tuple, list or dict of these
         The state; the keys of a dict are text.
     most : int
-        The largest number of bytes: eight for a number, those of an array's values
-        and of a text's letters, and eight for every tuple, list and dict.
+        The largest number of bytes. A number, a tuple, a list and a dict count eight
+        each; an array counts its values' bytes, and a text its letters'.
 
     Returns
     -------

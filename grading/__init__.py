@@ -1,21 +1,21 @@
 """The problem sets: how they are made and graded, for teachers.
 
 ``python -m grading make`` writes the student versions and a course folder for
-nbgrader, where every submission is graded by calling the student's functions in a
-process of their own. It comes with the repository, beside ``assignments``, and is no
-part of the installed package.
+nbgrader. Every submission is graded there by calling the student's functions in a
+separate process. This package comes with the repository, beside ``assignments``, and is
+not part of the installed package.
 """
 
 __all__ = ["configure", "variant_of"]
 
 
 def configure(config):
-    """Make nbgrader's autograding that of this course; for ``nbgrader_config.py``.
+    """Make nbgrader autograde as this course does; for ``nbgrader_config.py``.
 
     Parameters
     ----------
     config : traitlets.config.Config
-        What ``get_config()`` gave.
+        The return value of ``get_config()``.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def configure(config):
 
 
 def variant_of(name, key="book"):
-    """Return what a course key makes of a problem set.
+    """Return the values that a course key gives a problem set.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def variant_of(name, key="book"):
     Returns
     -------
     dict
-        The values by name: those in capitals are the set's first cell.
+        The values by name; those in capitals stand in the set's first cell.
 
     Raises
     ------

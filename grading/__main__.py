@@ -46,7 +46,7 @@ def _parser():
 
 
 def run_make(options):
-    """Write the sets, and a course folder where there is a key to keep."""
+    """Write the sets, and a course folder if a key is to be kept."""
     key = os.environ.get(KEY_VARIABLE) if options.key is None else options.key
     if key == "":
         where = "--key" if options.key is not None else KEY_VARIABLE
@@ -74,7 +74,7 @@ def run_make(options):
 
 
 def run_check(options):
-    """Print what every version of the sets scores; 1 if one is not as it should be."""
+    """Print the score of every version of the sets; return 1 if one is wrong."""
     keys = options.keys or check.KEYS
     bad = 0
     for name in options.sets or sets.set_names():
@@ -96,7 +96,7 @@ def run_check(options):
 
 
 def _print_cheats(name):
-    """Print what answers without knowledge earn; return how many earn anything."""
+    """Print the points of answers that know nothing; return how many earn any."""
     bad = 0
     for title, earned in check.earned_by_cheating(name).items():
         bad += bool(earned)

@@ -1,4 +1,4 @@
-"""Proving a set: what the untouched version, the solution and wrong answers score."""
+"""Proof of a set: the scores of the untouched version, the solution, wrong answers."""
 
 import ast
 import copy
@@ -9,7 +9,7 @@ from grading.sets import is_test, mark
 
 KEYS = (sets.DEFAULT_KEY, "first other key", "second other key")
 
-#: Answers that know nothing: what they return, given all the arguments in a list.
+#: Answers that know nothing: code of the value to return, with all arguments in a list.
 LAZY = {
     "zeros like the first array": "np.zeros_like(arrays[0]) if arrays else 0.0",
     "not-a-number like the first array": "np.full_like(arrays[0], np.nan)"
@@ -64,8 +64,7 @@ def check(name, keys=KEYS, wrong_keys=None):
         A set.
     keys : sequence of str
     wrong_keys : sequence of str, optional
-        Those of the keys under which the wrong answers are graded; all of them if
-        not given.
+        The keys under which the wrong answers are graded; all of `keys` if not given.
 
     Yields
     ------
@@ -98,8 +97,8 @@ def check(name, keys=KEYS, wrong_keys=None):
 def earned_by_cheating(name, key=sets.DEFAULT_KEY):
     """Return the points that answers without knowledge earn, by cheat and test.
 
-    The last cheat fills its arguments with zeros and then solves: it earns what a
-    test gives that compares with what the argument has become.
+    The last cheat fills its arguments with zeros and then solves. It earns points in a
+    test that compares the result with the changed arguments.
     """
     source = sets.load_source(name, key)
     solutions = {

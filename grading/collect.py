@@ -1,4 +1,4 @@
-"""Collecting what a learning platform hands out: one bad archive stops nobody else."""
+"""Collect the files of a learning platform; one bad archive stops nobody else's."""
 
 import io
 import re
@@ -18,17 +18,17 @@ MAX_NESTED = 2
 
 
 def pattern(names):
-    """Return how files of students are named, by learning platforms, for nbgrader.
+    """Return nbgrader's pattern of the file names that learning platforms give.
 
-    ``ada_1-transform.ipynb``, ``ada_12_34_1-transform-1.ipynb``, and a folder or an
-    archive for each student: ``Ada Lovelace_12_file_/1-transform.ipynb``.
+    It matches ``ada_1-transform.ipynb``, ``ada_12_34_1-transform-1.ipynb``, and a
+    folder or an archive for each student: ``Ada Lovelace_12_file_/1-transform.ipynb``.
     """
     sets = "|".join(map(re.escape, names))
     return rf".*[/\\]{_ID}_(?:[^/\\]*[_/\\])?(?P<file_id>{sets})(?![^\W_])[^/\\]*$"
 
 
 class Archives(ExtractorPlugin):
-    """Takes notebooks out of archives; names what it cannot take, and goes on."""
+    """A collector that takes notebooks out of archives and names what it leaves."""
 
     def extract(self, archive_path, extracted_path):
         """Copy every notebook, from files and archives, into a folder.
@@ -78,7 +78,7 @@ class Archives(ExtractorPlugin):
                     place.write_bytes(content)
 
     def _set_aside_twice(self, folder):
-        """Remove files of which a student has two: nbgrader would collect nobody's."""
+        """Remove files that a student has twice: nbgrader would collect nobody's."""
         expression = self.config.FileNameCollectorPlugin.named_regexp
         found = defaultdict(list)
         for path in sorted(folder.rglob("*.ipynb")):

@@ -1,4 +1,4 @@
-"""Grading a submission: a judge's process, watched from outside."""
+"""Grade submissions in a judge's process, which is watched from outside."""
 
 import importlib.util
 import json
@@ -26,10 +26,10 @@ MAX_TOLD = 8 * 2**20
 
 @dataclass
 class Grading:
-    """What the tests found: why each failed, or None; and what there is to know.
+    """The tests' findings: why each failed, or None, and remarks on the submission.
 
-    Where there is a `fault`, grading did not come to its end, twice: what it says of
-    the tests is not the student's doing, and no grade.
+    If there is a `fault`, grading ended early twice. The messages are then not the
+    student's doing, and there is no grade.
     """
 
     messages: dict = field(default_factory=dict)
@@ -47,17 +47,17 @@ def grade(work, submissions, key, name, limits=None, user=None):
         The set's own cells: ``locked`` and ``tests``, names and sources in order, and
         ``functions``, the names that the tests may call and their cells.
     submissions : list of list
-        For each, the cells to run, names and sources in order.
+        The cells to run of each submission, names and sources in order.
     key, name : str
         The course key and the set.
     limits : Limits, optional
     user : str, optional
-        Whom the students' processes run as, where this process may choose.
+        The user that the students' processes run as, if this process may choose.
 
     Returns
     -------
     list of Grading
-        One a submission, with a message for every test.
+        One for each submission, with a message for every test.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def _can_limit():
 
 
 def _owner(user):
-    """Return the numbers of a user and its group, whom a process may be started as."""
+    """Return the numbers of a user and its group, to start a process as that user."""
     import pwd
 
     try:
@@ -116,9 +116,9 @@ def _owner(user):
 
 
 class _folder:
-    """Folders of their own for judge and student, removed whatever is in them.
+    """Separate folders for judge and student, removed whatever is in them.
 
-    What a library reads from its folder at home, a student's process might write.
+    A student's process could write into a home folder that a library reads.
     """
 
     def __init__(self, owner):
@@ -147,7 +147,7 @@ def _font_lists():
 
 
 def _judge(job, found, seconds, folder):
-    """Run a judge's process and fill in what it tells.
+    """Run a judge's process and fill in the results that it sends.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def _judge(job, found, seconds, folder):
 
 @dataclass
 class _Told:
-    """What the judge has told so far."""
+    """The results that the judge has sent so far."""
 
     found: list
     started: list = field(default_factory=list)
@@ -211,7 +211,7 @@ class _Told:
 
 
 def _listen(channel, told, deadline):
-    """Take in what the judge tells until it ends; return why that came early."""
+    """Read the judge's results until it ends; return why it ended early, or None."""
     rest, size = b"", 0
     while True:
         left = deadline - time.monotonic()

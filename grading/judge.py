@@ -1,7 +1,7 @@
 """The judge: runs a set's tests on functions that live in a student's process.
 
-It reads a job as JSON from its standard input and tells each result as a line of
-JSON, at once: its own end loses nothing that was told.
+It reads a job as JSON from its standard input and writes each result at once, as a line
+of JSON: if it ends early, no result that was written is lost.
 """
 
 import copy
@@ -56,7 +56,7 @@ def main():
 
 
 def judged(base, name, source, student):
-    """Run one test cell in names of its own; return why it failed, or None.
+    """Run one test cell in a fresh namespace; return why it failed, or None.
 
     A call that took too long, or ended its process, is tried again before it costs
     anything: another process may have had the machine.
@@ -82,7 +82,7 @@ def judged(base, name, source, student):
 
 
 def _told(error, hidden, student):
-    """Return what a failed test says; of hidden inputs it says nothing."""
+    """Return a failed test's message; it says nothing of hidden inputs."""
     kind, by = type(error).__name__, getattr(error, "raised_by", None)
     if by:
         return f"{by} raised {kind}" if hidden else f"{kind}: {error}"
@@ -96,7 +96,7 @@ def _told(error, hidden, student):
 
 
 def _is_hidden(error, name, source):
-    """Say whether the line of the test cell that failed is a hidden one."""
+    """Return True if the failing line of the test cell is a hidden one."""
     lines = set()
     for found in _HIDDEN.finditer(source):
         first = source.count("\n", 0, found.start()) + 1
@@ -129,7 +129,7 @@ def _proxy(student, name):
 
 
 def _reporter():
-    """Return what tells results; whatever a cell prints goes nowhere."""
+    """Return a function that writes results; whatever a cell prints is thrown away."""
     told = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -142,14 +142,14 @@ def _reporter():
 
 
 def _protect(memory):
-    """Limit this process, and hide its memory and files from others of the user."""
+    """Limit this process; hide its memory and files from the user's other processes."""
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         parent_death, dumpable, subreaper = 1, 4, 36
         control = ctypes.CDLL(None).prctl
         control(parent_death, signal.SIGKILL)
         control(dumpable, 0)
-        # What a student's process leaves behind becomes the judge's to end.
+        # Processes that a student's process leaves behind become the judge's children.
         control(subreaper, 1)
 
 

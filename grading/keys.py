@@ -27,6 +27,6 @@ def read_key(course):
 
 
 def generator(*parts):
-    """Return the generator that belongs to a key and what it is for."""
+    """Return the generator that belongs to a key and to the purpose in `parts`."""
     digest = hashlib.sha256("\n".join(parts).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))

@@ -1,4 +1,4 @@
-"""Making a course: student versions, solutions, and a folder for nbgrader."""
+"""Make a course: student versions, solutions, and a folder for nbgrader."""
 
 import hashlib
 import io
@@ -10,7 +10,7 @@ from bnlib._files import write_whole
 from grading import sets
 from grading.keys import KEY_FILE, checked_key, read_key
 
-#: What a course was made as: its name, its sets, and the version.
+#: The file that notes a course's name, sets, and version.
 ABOUT = "course.json"
 REPOSITORY = Path(__file__).resolve().parents[1]
 CONFIG = """\
@@ -32,12 +32,12 @@ configure(c)
 
 
 def make(names, key, out, course=None):
-    """Write the versions of sets that students and teachers get.
+    """Write the sets' versions for students and teachers.
 
     Parameters
     ----------
     names : sequence of str
-        Sets; none for all of them.
+        The sets; if empty, all of them.
     key : str
     out : path-like
         The folder for ``student``, ``solution``, a zip a set, and ``SHA256SUMS``.
@@ -53,9 +53,9 @@ def make(names, key, out, course=None):
     Raises
     ------
     ValueError
-        If the folder holds a course that would change: one of another key, of other
-        sets, of another version or name, or a file that is not as it was made. Nothing
-        is written then.
+        If the folder holds a course that would change: one with a different key,
+        different sets, a different version or name, or a file that was edited since.
+        Nothing is written then.
     """
     out, key = Path(out), checked_key(key)
     names = list(names or sets.set_names())
@@ -63,7 +63,7 @@ def make(names, key, out, course=None):
     about = {"course": course, "sets": names, "version": version()}
     _refuse_changes(out, key, about, files)
     sums = out / "SHA256SUMS"
-    # Written anew at the end: until then no sum vouches for a file.
+    # The sums are written anew at the end: until then none vouches for a file.
     sums.unlink(missing_ok=True)
     if course is not None:
         _open_course(out / "course", key, about)
@@ -85,14 +85,14 @@ def _noted(folder):
 
 
 def version():
-    """Return the version that a course is made by."""
+    """Return the version of the package that makes a course."""
     import bnlib
 
     return bnlib.__version__
 
 
 def _files(names, key, is_course):
-    """Return what is to be written for students and teachers, by its path."""
+    """Return the files to write for students and teachers, by path."""
     files = {}
     for name in names:
         source = sets.load_source(name, key)
@@ -109,7 +109,7 @@ def _files(names, key, is_course):
 
 
 def _refuse_changes(out, key, about, files):
-    """Raise an error that names both, if what is to be made is not what is there."""
+    """Raise an error that names both if the files to write differ from those there."""
     folder = out / "course"
     signs = (KEY_FILE, ABOUT, "source", "gradebook.db")
     if not any((folder / name).exists() for name in signs):
@@ -150,7 +150,7 @@ def _open_course(folder, key, about):
     write_whole(folder / ABOUT, json.dumps(about, indent=1) + "\n")
     write_whole(folder / KEY_FILE, f"{key}\n", mode=0o600)
     config = folder / "nbgrader_config.py"
-    # A teacher's own settings stay.
+    # A teacher's settings stay.
     if not config.exists():
         text = CONFIG.format(course=about["course"], repository=str(REPOSITORY))
         write_whole(config, text)

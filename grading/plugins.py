@@ -1,7 +1,7 @@
-"""nbgrader's autograding with this course's reading, judging and report.
+"""Plugins for nbgrader's autograding: this course's reading, judging and report.
 
-``nbgrader_config.py`` names what is here; nbgrader itself keeps the gradebook, the
-formgrader, the feedback and the export.
+``nbgrader_config.py`` names these classes. The gradebook, the formgrader, the feedback
+and the export stay nbgrader's.
 """
 
 import functools
@@ -28,13 +28,13 @@ from grading.keys import read_key
 from grading.restore import limited, restore
 from grading.submission import MAX_FILE, harmless
 
-# By submission: what was taken out of its folder before it was read.
+# By submission: remarks on files taken out of its folder before it was read.
 _taken_out = {}
 
 
 def install(config):
     """Write these classes into a configuration of nbgrader."""
-    # nbgrader runs alembic by its name, whether or not the environment is activated.
+    # nbgrader runs alembic by name, even if the environment is not activated.
     if shutil.which("alembic") is None:
         beside = os.path.dirname(sys.executable)
         os.environ["PATH"] = os.pathsep.join([beside, os.environ.get("PATH", "")])
@@ -43,7 +43,7 @@ def install(config):
     autograde.exporter_class = f"{here}.SubmissionExporter"
     root = config.CourseDirectory.get("root", "")
     autograde.pre_convert_hook = functools.partial(before, root=root)
-    # What is read is the set's own notebook already: nothing is left to put right.
+    # The exporter returns the set's own notebook, so nothing is left to put right.
     autograde.sanitize_preprocessors = [theirs.CheckCellMetadata]
     autograde.autograde_preprocessors = [
         f"{here}.Judge",
@@ -52,7 +52,7 @@ def install(config):
         theirs.CheckCellMetadata,
     ]
     config.ExportApp.plugin_class = "grading.table.Table"
-    # For other names of files, a teacher sets another pattern.
+    # A teacher may set another pattern for files with other names.
     held = sorted(path.name for path in Path(root, "source").glob("*/"))
     config.FileNameCollectorPlugin.named_regexp = pattern(held or sets.set_names())
     config.ZipCollectApp.extractor_plugin = "grading.collect.Archives"
@@ -65,11 +65,11 @@ def source_of(coursedir, assignment):
 
 
 def before(*, assignment, student, notebooks, root):
-    """Make a submission's folder one that nbgrader can copy; open its line.
+    """Make a submission's folder safe for nbgrader to copy; write its first line.
 
-    nbgrader copies what lies beside the notebook to where the student will read it:
-    through a link, that would be a file of the teacher's; over the page of feedback,
-    a file of the student's own.
+    nbgrader copies the files beside the notebook to where the student will read them. A
+    link would give away one of the teacher's files, and a file named like the feedback
+    page would replace it.
     """
     folder = Path(notebooks[0]).parent
     student, assignment = folder.parent.name, folder.name
@@ -99,7 +99,7 @@ def _refused(assignment, names):
 
 
 def _take_out(folder, assignment):
-    """Remove links and devices; rename what stands where another file is to come."""
+    """Remove links and devices; rename files that stand in the way of others."""
     for place, folders, files in os.walk(folder, topdown=False):
         for name in [*folders, *files]:
             path = Path(place, name)
@@ -117,16 +117,16 @@ def _take_out(folder, assignment):
 
 
 class SubmissionExporter(NotebookExporter):
-    """Reads a submission as the set's own notebook with the student's answers."""
+    """An exporter that reads a submission as the set's notebook with its answers."""
 
     def __init__(self, **options):
         super().__init__(**options)
-        # nbgrader makes it when it has looked for submissions, and before it begins.
+        # nbgrader makes it after it has looked for submissions and before it begins.
         if hasattr(self.parent, "assignments"):
             _prepare(self.parent)
 
     def from_filename(self, filename, resources=None, **options):
-        """Read a notebook: a submitted one put right, any other as it is."""
+        """Read a notebook: put a submitted one right, and leave any other as it is."""
         about = resources["nbgrader"]
         coursedir = self.parent.coursedir
         submitted = coursedir.format_path(
@@ -146,7 +146,7 @@ class SubmissionExporter(NotebookExporter):
 
 
 def _prepare(converter):
-    """Before any is graded: name what cannot be, and have what is new graded anew."""
+    """Name the submissions that cannot be graded; mark new ones to be graded again."""
     coursedir = converter.coursedir
     place = Path(coursedir.format_path(coursedir.submitted_directory, "x", "y"))
     for folder in list(converter.assignments):
@@ -167,7 +167,7 @@ def _prepare(converter):
 
 
 def _renamed(folder, name, student):
-    """Undo a browser's own renaming of the one notebook: ``1-transform (1).ipynb``."""
+    """Undo a browser's renaming of the only notebook: ``1-transform (1).ipynb``."""
     found = sorted(Path(folder).glob("*.ipynb"))
     if len(found) == 1 and found[0].is_file() and not found[0].is_symlink():
         [path] = found
@@ -181,13 +181,13 @@ def _renamed(folder, name, student):
 
 
 def _is_new(submitted, graded):
-    """Say whether a submission is another file than the one that was graded."""
+    """Return True if a submission is not the file that was graded."""
     noted = nbformat.read(graded, as_version=4).metadata.get("bnlib", {})
     return "submitted" in noted and noted["submitted"] != _digest(submitted)
 
 
 def _digest(path):
-    """Return the digest of a file that is one, and no larger than is read."""
+    """Return the digest of a regular file, its size if it is too large, or None."""
     path = Path(path)
     if path.is_symlink() or not path.is_file():
         return None
@@ -197,11 +197,11 @@ def _digest(path):
 
 
 def _note_absent(root, name, submitted):
-    """Write the line of every submission that nbgrader says nothing of."""
+    """Write the line of every submission that nbgrader does not report."""
     known = report.read(report.report_path(root, name))
     for entry in os.scandir(submitted):
         student, folder = entry.name, Path(entry.path, name)
-        # A line that is there tells of a notebook that was.
+        # An existing line tells of a notebook that was there earlier.
         if report.plain(student) in known or not folder.is_dir():
             continue
         if student.startswith("."):
@@ -217,7 +217,7 @@ def _note_refused(root, name, student, why):
 
 
 class Judge(theirs.base.NbGraderPreprocessor):
-    """Fills the outputs of test cells with what the judge's process found."""
+    """A preprocessor that fills the outputs of test cells with the judge's findings."""
 
     student_user = Unicode(
         None,
@@ -264,15 +264,15 @@ class Judge(theirs.base.NbGraderPreprocessor):
             key = read_key(root)
             [grading] = grade(work, [cells], key, name, user=self.student_user)
         except Exception:
-            # nbgrader leaves it where grading fails: a formgrader's server would hand
-            # it on to the notebooks that are opened next.
+            # nbgrader leaves it set if grading fails, and a formgrader's server would
+            # pass it on to the notebooks that are opened next.
             os.environ.pop("NBGRADER_EXECUTION", None)
             raise
         return grading
 
 
 def _lateness(about, name, student):
-    """Return the line of a submission that came after the set's date, if it did."""
+    """Return a line on a submission that came after the set's date, or None."""
     with Gradebook(about["db_url"]) as gradebook:
         late = gradebook.find_submission(name, student).total_seconds_late
     days, hours = divmod(math.ceil(late / 3600), 24)

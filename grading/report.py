@@ -1,4 +1,4 @@
-"""The report of a course folder: what there is to know of each submission."""
+"""The report of a course folder: a line with remarks for each submission."""
 
 import csv
 import io
@@ -12,12 +12,12 @@ FIELDS = ("student", "set", "autograded", "of", "remarks")
 
 
 def report_path(course, name):
-    """Return the file that tells of a set's submissions."""
+    """Return the path of the report on a set's submissions."""
     return Path(course) / f"report-{name}.csv"
 
 
 def note(course, name, student, points, total, remarks):
-    """Write one submission's line, in the place of an earlier one."""
+    """Write one submission's line in place of an earlier one."""
     path = report_path(course, name)
     with FileLock(path.with_name(f".{path.name}.lock")):
         rows = read(path)
@@ -44,11 +44,11 @@ def read(path):
 
 
 def line(remark):
-    """Return a remark as a line of printable text, of some length at most."""
+    """Return a remark as one line of printable text of limited length."""
     words = " ".join(str(remark).split())
     return "".join(c for c in words if c.isprintable())[:400]
 
 
 def plain(text):
-    """Return a text that no program for tables takes for a formula."""
+    """Return a text that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

@@ -27,7 +27,7 @@ def restore(source, path):
     -------
     notebook : NotebookNode
     remarks : list of str
-        What was put right, a line each; alone, why nothing could be read.
+        A line for each thing put right, or the one reason why nothing could be read.
     """
     student, checksums = sets.student_version(source)
     try:
@@ -36,7 +36,7 @@ def restore(source, path):
         cells, answers, own = None, {}, {}
         remarks = [f"refused: {reason}"]
     else:
-        # Some editors drop the marks and keep the ids.
+        # Some editors drop nbgrader's metadata and keep the ids.
         ids = {cell.id: _name(cell) for cell in student.cells if mark(cell)}
         for cell in cells:
             cell.name = cell.name or ids.get(cell.id)
@@ -56,13 +56,13 @@ def restore(source, path):
 
 
 def limited(remarks):
-    """Return as many remarks as one reads, and how many there are more."""
+    """Return the first remarks, and a line with the number of the rest."""
     rest = len(remarks) - MAX_REMARKS
     return [*remarks[:MAX_REMARKS], f"and {rest} more"] if rest > 0 else remarks
 
 
 def _name(cell):
-    """Return what a source's cell is known by: texts have no grade_id."""
+    """Return the name that a source's cell is known by: texts have no grade_id."""
     return mark(cell).get("grade_id") or cell.id
 
 
@@ -93,8 +93,8 @@ def _nodes(outputs):
 def _sorted_out(cells, student):
     """Return the cells that answer the set's, by name, and the student's own.
 
-    Of a cell that is there several times, the last one answers, as in a notebook
-    that runs from top to bottom.
+    If a cell is there several times, the last one is the answer, as in a notebook that
+    runs from top to bottom.
     """
     marked = {_name(cell) for cell in student.cells if mark(cell)}
     texts = {cell.source for cell in student.cells if not mark(cell)}
@@ -111,7 +111,7 @@ def _sorted_out(cells, student):
 
 
 def _own(cell):
-    """Return a student's own cell, with nothing in it that nbgrader would read."""
+    """Return a student's own cell without anything that nbgrader would read."""
     from nbformat import v4
 
     if cell.kind == "code":
@@ -122,7 +122,7 @@ def _own(cell):
 
 
 def _differences(cells, answers, student):
-    """Return what a submission changed that was not to be changed, a line each."""
+    """Return a line for each change in a submission that was not allowed."""
     remarks = []
     named = [cell.name for cell in cells if cell.name]
     own = [cell for cell in student.cells if mark(cell)]

@@ -1,15 +1,15 @@
 """The room in which a student's code runs: Python, NumPy, Matplotlib, nothing else.
 
 A room is a folder with links to the libraries that students may import. On Linux a
-process locks itself in there before a student's first line runs, by two means that the
-kernel offers to every user, and that no process can undo:
+process locks itself in there before a student's first line runs. It uses two means that
+the kernel offers to every user and that no process can undo:
 
 - Landlock: no file can be opened but Python's own, the room's, and those in the
   process's folder; no process outside can be signalled or looked into;
 - a seccomp filter: no process can be started, no socket opened, and nothing be left in
   the kernel's own memory for a later process.
 
-Imported by students' processes: needs the standard library alone.
+Students' processes import this module, so it needs the standard library alone.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from pathlib import Path
 #: What students may import, beside the standard library and `bnlib.course`.
 ALLOWED = ("numpy", "matplotlib")
 
-# Landlock: what a process asks the kernel to refuse, from which version on.
+# Landlock: the rights that the kernel can refuse, by the version that introduced them.
 _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 2, 1 << 3, 1 << 14
 _ACCESS_FILES = {1: (1 << 13) - 1, 2: 1 << 13, 3: _TRUNCATE, 5: 1 << 15}
 _ACCESS_TCP = {4: 0b11}
@@ -50,7 +50,7 @@ _REFUSED = {
     **{"perf_event_open": (298, 241), "unshare": (272, 97), "setns": (308, 268)},
     **{"open_by_handle_at": (304, 265)},
 }
-#: What a process may do to itself alone, by its number or 0 as the first argument.
+#: Calls a process may make on itself alone: its number, or 0, is the first argument.
 _OF_ITSELF = {
     **{"kill": (62, 129), "tgkill": (234, 131), "prlimit64": (302, 261)},
     **{"sched_setaffinity": (203, 122)},
@@ -63,7 +63,7 @@ _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 
 
 def furnish(folder):
-    """Fill a folder with what a student's process imports.
+    """Fill a folder with the libraries that a student's process imports.
 
     Parameters
     ----------
@@ -118,11 +118,11 @@ def _installed():
 
 
 class NotHere:
-    """An importer, the last to be asked, that says why a library is not there."""
+    """An importer that is asked last and says why a library is not there."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        """Refuse what no other importer has found."""
+        """Refuse a module that no other importer has found."""
         top = name.partition(".")[0]
         if path is None and top not in sys.stdlib_module_names:
             raise ModuleNotFoundError(
@@ -143,7 +143,7 @@ def lock(folder, writable):
     Returns
     -------
     list of str
-        What could not be locked here, and why; empty if all could.
+        What could not be locked here, and why; empty if everything was.
     """
     sys.meta_path.append(NotHere)
     if sys.platform != "linux":
@@ -161,7 +161,7 @@ def lock(folder, writable):
 
 
 def _guard_imports():
-    """Refuse imports of libraries where files cannot be locked: a hurdle, no wall."""
+    """Refuse imports of libraries if files cannot be locked: a hurdle, not a wall."""
     names = {*sys.stdlib_module_names, *os.listdir(sys.path[0]), "__main__"}
     allowed = frozenset(name.removesuffix(".py") for name in names)
 
@@ -186,7 +186,7 @@ class _Beneath(ctypes.Structure):
 
 
 def _lock_files(control, folder, writable):
-    """Have Landlock refuse all files but those of the room; return if it could."""
+    """Have Landlock refuse all files but the room's; return True if it could."""
     version = control.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:
         return False
@@ -194,7 +194,7 @@ def _lock_files(control, folder, writable):
         sum(bits for since, bits in by_version.items() if since <= version)
         for by_version in (_ACCESS_FILES, _ACCESS_TCP, _SIGNALS)
     ]
-    # A kernel that knows a shorter structure wants the rest to be zero, as it is.
+    # A kernel that knows a shorter structure requires the rest to be zero, which it is.
     rules = control.syscall(
         _CREATE_RULESET, ctypes.byref(_Ruleset(*asked)), ctypes.c_size_t(24), 0
     )
@@ -228,13 +228,13 @@ def _python_folders():
 
 
 def _python():
-    """Return what the standard library is made of, and nothing installed into it."""
+    """Return the paths of the standard library, without anything installed into it."""
     for folder in _python_folders():
         yield from _entries(folder, lambda name: not name.endswith("-packages"))
 
 
 def _libraries():
-    """Return the system's shared libraries: modules of Python's own load some."""
+    """Return the system's shared libraries: Python's own modules load some."""
     for folder in ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"):
         yield from _entries(folder, lambda name: not name.startswith("python"))
     lib = sysconfig.get_config_var("LIBDIR") or ""
@@ -256,7 +256,7 @@ def _rooms(folder):
 
 
 def _filter_calls(control):
-    """Have the kernel refuse system calls; return if it could."""
+    """Have the kernel refuse system calls; return True if it could."""
     column, machine = _MACHINES.get(platform.machine(), (None, None))
     if column is None:
         return False
@@ -267,7 +267,7 @@ def _filter_calls(control):
         (_EQUAL, 1, 0, machine),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, 0),
-        # Numbers of a second kind of x86-64.
+        # x86-64 has a second set of numbers (x32) from here on.
         (_AT_LEAST, 0, 1, 0x40000000),
         refuse,
         (_EQUAL, 0, 1, _CLONE3[column]),
@@ -280,7 +280,7 @@ def _filter_calls(control):
     for numbers in _OF_ITSELF.values():
         program += [(_EQUAL, 0, 5, numbers[column]), first, (_EQUAL, 2, 0, own)]
         program += [(_EQUAL, 1, 0, 0), refuse, allow]
-    # A thread, but no process: the flag is in the first argument.
+    # A thread may be started, but no process: the flag is in the first argument.
     program += [(_EQUAL, 0, 3, _CLONE[column]), first]
     program += [(_ANY_BIT, 1, 0, _NEW_THREAD), refuse, allow]
     step = ctypes.c_ushort, ctypes.c_ubyte, ctypes.c_ubyte, ctypes.c_uint32
@@ -297,10 +297,10 @@ def _filter_calls(control):
 
 
 def set_limits(memory, cpu, file_size, open_files, processes):
-    """Take limits that only a privileged process could raise again.
+    """Set limits that only a privileged process could raise again.
 
-    The number of processes is one for all of a user's: it is limited for a user who
-    is there for students' code alone.
+    The number of processes counts all of a user's, so it is limited only for a user
+    that runs nothing but students' code.
     """
     import resource
 
@@ -315,7 +315,7 @@ def set_limits(memory, cpu, file_size, open_files, processes):
     # macOS knows this limit and refuses to set it.
     if sys.platform == "linux":
         limits[resource.RLIMIT_AS] = memory
-        # The judge's death ends this process too.
+        # If the judge dies, this process ends too.
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))

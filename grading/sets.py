@@ -1,4 +1,4 @@
-"""The problem sets: their one source, what a key makes of it, and their versions."""
+"""The problem sets: one source, its variants by course key, and its versions."""
 
 import ast
 import copy
@@ -29,7 +29,7 @@ def _set_file(name, file):
 
 
 def _module(path):
-    """Run one of a set's Python files; leave nothing beside it."""
+    """Run one of a set's Python files without leaving a cache beside it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
@@ -41,7 +41,7 @@ def _module(path):
 
 
 def load_variant(name, key):
-    """Return what a key makes of a set."""
+    """Return the values that a key gives a set."""
     module = _module(_set_file(name, "variant.py"))
     return module.variant(generator(checked_key(key), name))
 
@@ -65,12 +65,12 @@ def mark(cell):
 
 
 def is_test(cell):
-    """Say whether a cell's points come from running it."""
+    """Return True if a cell's points come from running it."""
     return cell.cell_type == "code" and bool(mark(cell).get("grade"))
 
 
 def is_figure(cell):
-    """Say whether a cell draws, and is left out in grading."""
+    """Return True if a cell draws; such a cell is left out in grading."""
     return "figure" in cell.metadata.get("tags", [])
 
 
@@ -95,13 +95,13 @@ def _value(values, found):
 
 
 def student_version(notebook):
-    """Return the notebook that students get, and nbgrader's checksums of its cells.
+    """Return the students' notebook, and nbgrader's checksums of its cells.
 
     Returns
     -------
     student : NotebookNode
     checksums : dict
-        By grade_id, as nbgrader's gradebook keeps them: hidden tests counted in.
+        By grade_id, as nbgrader's gradebook keeps them, hidden tests included.
     """
     from nbgrader import preprocessors as steps
 
@@ -131,7 +131,7 @@ def student_version(notebook):
 
 
 def solution_version(notebook):
-    """Return what students get after the deadline: no hidden tests, all solutions."""
+    """Return the notebook with all solutions, without hidden tests, for students."""
     from nbgrader import preprocessors as steps
 
     notebook, resources = copy.deepcopy(notebook), {}
@@ -141,7 +141,7 @@ def solution_version(notebook):
 
 
 def functions_of(notebook):
-    """Return the functions of a source's solution cells: names, and their cells."""
+    """Return the functions of a source's solution cells, with their cells, by name."""
     return {
         node.name: mark(cell)["grade_id"]
         for cell in notebook.cells

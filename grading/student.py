@@ -1,6 +1,6 @@
-"""A student's process: runs the cells, then calls the functions that it is asked to.
+"""A student's process: it runs the cells, then calls functions when asked.
 
-It is started with the number of its socket, knows neither the key nor the tests, and
+It is started with the number of its socket and knows neither the key nor the tests. It
 locks and limits itself before the first cell runs.
 """
 
@@ -13,7 +13,7 @@ from grading import room, wire
 
 
 def compiled(source, name):
-    """Compile a cell; what only a notebook understands is left out."""
+    """Compile a cell without the lines that only a notebook understands."""
     try:
         return compile(source, name, "exec", dont_inherit=True)
     except SyntaxError:
@@ -33,7 +33,7 @@ def told(error):
 def run_cell(namespace, defined, name, source):
     """Run one cell; return the message of the reply.
 
-    What an earlier version of the cell had defined is gone first.
+    Names that an earlier version of the cell had defined are removed first.
     """
     for old in defined.pop(name, ()):
         namespace.pop(old, None)

@@ -1,4 +1,4 @@
-"""Reading a submission: any file whatsoever, from which only what is known is taken."""
+"""Read a submission: of any file whatsoever, only the known parts are taken."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ _SIGNATURES = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 
 
 class Unreadable(Exception):
-    """Why a submission cannot be graded."""
+    """An error that says why a submission cannot be graded."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ def read_submission(path):
     Raises
     ------
     Unreadable
-        With what is wrong, in words for a report.
+        If it cannot be graded; the message says why, in words for a report.
     """
     data = _read(path)
     try:
@@ -68,7 +68,7 @@ def read_submission(path):
 
 def _read(path):
     try:
-        # Opened so that a pipe in the file's place does not keep us waiting.
+        # Opened without blocking: a pipe in the file's place must not keep us waiting.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         kind = "a link" if os.path.islink(path) else error.strerror
@@ -110,7 +110,7 @@ def _cell(cell):
 
 
 def _text(value):
-    """Return text that a notebook stores whole or in lines; valid Unicode."""
+    """Return text, which a notebook stores whole or in lines, as valid Unicode."""
     if isinstance(value, list):
         value = "".join(part for part in value if isinstance(part, str))
     if not isinstance(value, str):
@@ -119,7 +119,7 @@ def _text(value):
 
 
 def _images(bundle):
-    """Return the images of a bundle by kind, each of which is one."""
+    """Return a bundle's images by kind, without data that is not an image."""
     found = {}
     for kind, signature in _SIGNATURES.items():
         text = _text(bundle.get(kind)) if isinstance(bundle, dict) else ""
@@ -132,7 +132,7 @@ def _images(bundle):
 
 
 def _attachments(bundles):
-    """Return pictures pasted into a text cell: a derivation on paper, say."""
+    """Return pictures pasted into a text cell, such as a derivation on paper."""
     if not isinstance(bundles, dict):
         return {}
     named = {
@@ -162,8 +162,8 @@ def harmless(text):
     """Return a student's Markdown without what could run where it is shown.
 
     A space takes the meaning from HTML tags, from links to anything but the web, from
-    pictures that would come from the web, and from MathJax's own links and attributes;
-    formulas keep theirs.
+    pictures that would come from the web, and from MathJax's links and attributes.
+    Formulas keep their meaning.
     """
     text = re.sub(r"<(?=[A-Za-z/!?])", "< ", text)
     text = re.sub(r"\](?=\((?!https?://|#|attachment:))", "] ", text)

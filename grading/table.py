@@ -1,4 +1,4 @@
-"""The table of grades: written only where gradebook and report say the same."""
+"""The table of grades, written only if gradebook and report say the same."""
 
 import csv
 import math
@@ -16,10 +16,10 @@ FIELDS = (
 
 
 class Table(CsvExportPlugin):
-    """nbgrader's table, after a look at whether its points are those of grading.
+    """nbgrader's table, after a check that its points are those of grading.
 
-    What is text and would be a formula in a program for tables begins with a quote.
-    Where grading did not come to its end there are no points.
+    Text that a spreadsheet would take for a formula begins with a quote. If grading did
+    not come to its end, there are no points.
     """
 
     def export(self, gradebook):
@@ -81,7 +81,7 @@ def _row(assignment, student, submission, line):
     if line is not None and line["autograded"] == "":
         return row | dict.fromkeys(("timestamp", *points), "")
     if submission is None:
-        # As nbgrader has it: who hands in nothing has 0 points.
+        # As in nbgrader, a student who hands in nothing has 0 points.
         return row | {"timestamp": ""} | dict.fromkeys(points, 0.0)
     penalty = submission.late_submission_penalty
     values = submission.score, penalty, max(0.0, submission.score - penalty)
@@ -89,7 +89,7 @@ def _row(assignment, student, submission, line):
 
 
 def _differences(submission, line):
-    """Return where a submission's points in the gradebook are not the report's."""
+    """Return the differences between gradebook and report in a submission's points."""
     where = f"{submission.name} of {submission.student.id}"
     if line is None:
         return [f"{where}: the gradebook has points, the report has no line"]

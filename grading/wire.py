@@ -1,7 +1,7 @@
 """Messages between the judge and a student's process: data, never objects.
 
-A message is a line of JSON and the raw bytes of its arrays. What is read is bounded in
-size and depth and made of plain values, so nothing a student's process writes can run.
+A message is a line of JSON and the raw bytes of its arrays. Reading is bounded in size
+and depth and yields plain values, so nothing that a student's process writes can run.
 """
 
 import json
@@ -20,11 +20,11 @@ _DTYPE = re.compile(r"[<>|=][biufc][0-9]{1,2}")
 
 
 class Refused(Exception):
-    """What cannot be sent, or was not understood."""
+    """An error: a value cannot be sent, or a message was not understood."""
 
 
 class Packer:
-    """Turn values into JSON and the bytes of their arrays.
+    """A packer of values into JSON and the bytes of their arrays.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Packer:
 
 
 class Unpacker:
-    """Make values anew from JSON and bytes, whoever wrote them.
+    """An unpacker of values from JSON and bytes, whoever wrote them.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Unpacker:
     def _array(self, dtype, shape, layout, writeable):
         taken = self._take(dtype, shape)
         if layout == "strided" and taken.ndim:
-            # Not contiguous where the sender's was not.
+            # The array is not contiguous if the sender's was not.
             wide = np.zeros((*taken.shape[:-1], 2 * taken.shape[-1]), taken.dtype)
             array = wide[..., ::2]
             array[...] = taken
@@ -144,7 +144,7 @@ class Unpacker:
 
 
 def send(channel, message, arrays=()):
-    """Write a message; the socket's own time limit holds for the whole of it."""
+    """Write a message; the socket's time limit holds for the whole of it."""
     data = b"".join(array.tobytes() for array in arrays)
     text = json.dumps(message).encode()
     if len(text) > MAX_JSON:
@@ -160,9 +160,9 @@ def receive(channel, deadline=None):
     Refused
         If it is malformed or too large.
     EOFError
-        If the other side is gone.
+        If the other side has closed the connection.
     TimeoutError
-        If it is not there in full by the deadline, in seconds of the monotonic clock.
+        If it is not complete by the deadline, in seconds of the monotonic clock.
     """
     text_size, data_size = _SIZES.unpack(_exactly(channel, _SIZES.size, deadline))
     if text_size > MAX_JSON or data_size > MAX_ARRAYS:

@@ -1,4 +1,4 @@
-"""The judge's side of a student's process: start it, ask it, end it in time."""
+"""The judge's side of a student's process: it is started, asked, and ended in time."""
 
 import builtins
 import os
@@ -22,14 +22,14 @@ REPOSITORY = str(Path(__file__).resolve().parents[1])
 
 
 class Unanswered(BaseException):
-    """No answer to a call: not an ``Exception``, so that no test can catch it.
+    """A call had no answer: not an ``Exception``, so that no test can catch it.
 
     Parameters
     ----------
     reason : str
-        Why, in words of ours.
+        Why, in the grader's words.
     told : str
-        What the student's process says to it, which may be anything.
+        What the student's process says about it, which may be anything.
     again : bool
         Whether a second try may have an answer.
     slow : str or None
@@ -68,7 +68,7 @@ def small_environment(folder):
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        # A home of its own would hide packages that the user installed.
+        # A different home would hide packages that the user installed.
         "PYTHONUSERBASE": site.getuserbase(),
     }
 
@@ -82,11 +82,11 @@ class Student:
     folder : Path
         The room that its process imports from, and a folder for its files.
     functions : dict
-        The names of the set's functions, and of the cells that they belong in.
+        The names of the set's functions, and of the cells that they belong to.
     owner : pair of int or None
-        The user and group that it runs as; None for the judge's own.
+        The user and group that it runs as; None for those of the judge.
     started : callable
-        Told the number of every process that is started.
+        Called with the number of every process that is started.
     """
 
     def __init__(self, limits, folder, functions, owner=None, started=print):
@@ -107,7 +107,7 @@ class Student:
         Returns
         -------
         list of str
-            What of it could not be locked on this machine.
+            What could not be locked on this machine.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class Student:
         Raises
         ------
         Unanswered
-            If there is no answer, and why.
+            If there is no answer; the message says why.
         Exception
             The builtin exception that the function raised.
         """
@@ -168,7 +168,7 @@ class Student:
         self.remark(reason.reason)
 
     def remark(self, line):
-        """Note what there is to know of the submission, once."""
+        """Add a remark on the submission, unless it is there already."""
         if line not in self.remarks:
             self.remarks.append(line)
 
@@ -204,20 +204,20 @@ class Student:
         return f"there is no function {name} in the notebook"
 
     def _ready(self):
-        """Have a process in which the cells ran, each on its own."""
+        """Ensure that there is a process in which the cells ran, one by one."""
         while True:
             if self.process is None:
                 self._start()
             for name, source in self._to_run():
                 self._run(name, source)
                 if self.process is None:
-                    # The cell ended it: once more, without that cell.
+                    # The cell ended the process: start again without that cell.
                     break
             else:
                 return
 
     def _to_run(self):
-        """Return the cells from the first on that did not run as it is now."""
+        """Return the cells to run: from the first that changed since the last run."""
         cells = [item for item in self.cells.items() if item[0] not in self.skipped]
         same = 0
         while same < len(cells) and cells[same : same + 1] == self.ran[same : same + 1]:
@@ -270,9 +270,9 @@ class Student:
             raise Unanswered(reason)
 
     def _files(self):
-        """Return a new folder for a process: what an earlier one left is not there."""
+        """Return a new folder for a process, without files that an earlier one left."""
         folder = Path(tempfile.mkdtemp(dir=self.folder / "files"))
-        # Without its list of fonts matplotlib spends seconds to make one.
+        # If it had no list of fonts, matplotlib would spend seconds to make one.
         for fonts in self.folder.glob("fontlist-*.json"):
             shutil.copyfile(fonts, folder / fonts.name)
         if self.owner is not None:
@@ -332,7 +332,7 @@ class Student:
 
 
 def end_children():
-    """End what a student's process left behind, where Linux gives it to the judge."""
+    """End processes that a student's left behind, if Linux gives them to the judge."""
     for _ in range(100):
         children = _children() if sys.platform == "linux" else []
         if not children:
@@ -354,13 +354,13 @@ def _children():
 
 
 def _short(text, size=300):
-    """Return a reply's text, printable and in one line."""
+    """Return a reply's text as one printable line."""
     line = " ".join(str(text).split())
     return "".join(c for c in line if c.isprintable())[:size]
 
 
 def _described(value):
-    """Return in a few words what a function gave back."""
+    """Return a short description of a function's result."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
     if isinstance(value, tuple | list):
@@ -370,7 +370,7 @@ def _described(value):
 
 
 def _raised(name, told):
-    """Return the exception that a student's process told of."""
+    """Return the exception that a student's process reported."""
     kind, text = map(_short, told) if _is_pair(told) else ("Exception", "")
     if kind == "NotImplementedError":
         return Unanswered(f"{name} is not written yet")

@@ -2,5 +2,5 @@
 
 
 def cube(rng, inputs, points=2000):
-    """Draw points of [-1, 1]^inputs."""
+    """Draw points of [-1, 1]^inputs, uniformly."""
     return rng.uniform(-1, 1, (points, inputs))

@@ -58,32 +58,32 @@ class Gaussian(NamedTuple):
         return -((self.u @ w) ** 2) / (w @ self.S @ w)
 
     def value(self, w, covariance=None):
-        """E phi(z.w) by the trapezoidal rule for the number z.w."""
+        """Return E phi(z.w), by the trapezoidal rule for the number z.w."""
         if covariance is None:
             covariance = self.S - torch.outer(self.u, self.u)
         t = self.u @ w + torch.sqrt(w @ covariance @ w) * NODES
         return WEIGHTS @ PHI[self.loss](t)
 
     def normalised(self, w, g):
-        """f at the length g and the direction w."""
+        """Return f at the length g and the direction w."""
         spread = torch.sqrt(w @ self.S @ w - (self.u @ w) ** 2)
         t = g * (self.u @ w + spread * NODES) / self.norm(w)
         return WEIGHTS @ PHI[self.loss](t)
 
 
 def loss_of(problem):
-    """What bnlib takes for the problem's loss."""
+    """Return the problem's loss in the form that bnlib takes."""
     return Sigmoid(0.3) if problem.loss == "steepest_near_0" else problem.loss
 
 
 def gradient(function, w):
-    """The gradient by automatic differentiation."""
+    """Return the gradient by automatic differentiation."""
     leaf = w.clone().requires_grad_()
     return torch.autograd.grad(function(leaf), leaf)[0]
 
 
 def random_gaussian(rng, losses=DRAWN, condition=None):
-    """A problem of three to ten dimensions."""
+    """Draw a problem of three to ten dimensions."""
     d = int(rng.integers(3, 11))
     condition = 10 ** rng.uniform(0.2, 1.3) if condition is None else condition
     eigenvalues = np.concatenate(
@@ -101,18 +101,18 @@ def random_gaussian(rng, losses=DRAWN, condition=None):
 
 
 def random_direction(rng, problem):
-    """A direction of any Euclidean length, and a length g of either sign."""
+    """Draw a direction of any Euclidean length, and a length g of either sign."""
     w = torch.from_numpy(rng.standard_normal(len(problem.u)) * 10 ** rng.uniform(-1, 1))
     return w, float(rng.choice([-1, 1]) * rng.uniform(0.3, 2))
 
 
 def dual_square(problem, a):
-    """a.S^-1 a."""
+    """Return a.S^-1 a."""
     return float(a @ torch.linalg.solve(problem.S, a))
 
 
 def expectations(problem, w):
-    """E phi' and E phi'' at w, differentiated by torch point by point."""
+    """Return E phi' and E phi'' at w, differentiated by torch point by point."""
     covariance = problem.S - torch.outer(problem.u, problem.u)
     t = problem.u @ w + torch.sqrt(w @ covariance @ w) * NODES
     t = t.detach().requires_grad_()
@@ -123,16 +123,16 @@ def expectations(problem, w):
 
 
 def tightest_gaussian(problem):
-    """The slowest neighbour again, with a c1 that is nearly Phi.
+    """Return the slowest neighbour with a c1 that is nearly Phi.
 
-    With a short u the best length is short, and there phi' is nearly at its largest.
+    If u is short, so is the best length, and phi' is nearly at its largest there.
     """
     problem, start = slowest_gaussian(problem._replace(loss="steepest_near_0"))
     return problem._replace(u=0.01 / np.sqrt(problem.lambda_1) * problem.u), start
 
 
 def slowest_gaussian(problem):
-    """A neighbour whose solution lacks S's last eigenvector, a start off along it."""
+    """Return a problem whose solution lacks S's last eigenvector; a start along it."""
     last = torch.linalg.eigh(problem.S)[1][:, 0]
     problem = problem._replace(u=problem.u - (problem.u @ last) * last)
     best = problem.best / problem.norm(problem.best)

@@ -5,7 +5,7 @@ import torch
 
 
 def jacobians(rng, size):
-    """What multiplies a gradient, for Gaussian batches, and the activation.
+    """Return the matrices that multiply a gradient in Gaussian batches; the activation.
 
     The matrices are P D over sigma, scaled to the fixed point of the activation.
     """
@@ -24,7 +24,7 @@ def jacobians(rng, size):
 
 
 def sampled_map(found):
-    """The map T, as a matrix for matrices row by row, from what `jacobians` found."""
+    """Return T as a matrix on matrices read row by row, from those of `jacobians`."""
     size, flat = found.shape[1], found.reshape(len(found), -1)
     T = (flat.T @ flat / len(flat)).reshape((size,) * 4).transpose(0, 2, 1, 3)
     return T.reshape(size**2, size**2)

@@ -13,7 +13,7 @@ CONVEX = ("logistic", "pseudo_huber")
 
 
 def grid(count, dimensions=2, reach=8.5):
-    """Nodes (n, dimensions) and weights of the trapezoidal rule for a normal x."""
+    """Return nodes (n, dimensions) and weights of the trapezoidal rule for normal x."""
     x = torch.linspace(-reach, reach, count, dtype=torch.float64)
     density = torch.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * (x[1] - x[0])
     nodes = torch.cartesian_prod(*dimensions * [x])
@@ -39,11 +39,11 @@ class Layer(NamedTuple):
         )
 
     def output(self, t):
-        """F where the units' inputs are t, shape (n, m)."""
+        """Return F where the units' inputs are t, shape (n, m)."""
         return ACTIVATIONS[self.activation](t) @ self.theta
 
     def inputs(self, pair):
-        """Nodes of pair.z, shape (n, 2), for two vectors as the rows of pair."""
+        """Return nodes of pair.z, shape (n, 2), for two vectors as the rows of pair."""
         u, S = self.gaussian.u, self.gaussian.S
         covariance = pair @ (S - torch.outer(u, u)) @ pair.T
         if covariance.requires_grad:
@@ -54,11 +54,11 @@ class Layer(NamedTuple):
         return pair @ u + NODES @ root.T
 
     def value(self, W):
-        """f of two units that are not parallel."""
+        """Return f of two units that are not parallel."""
         return WEIGHTS @ PHI[self.gaussian.loss](self.output(self.inputs(W)))
 
     def value_of_unit(self, w, index, others):
-        """f with unit ``index`` at w, the others being others[j] S^-1 u."""
+        """Return f with unit ``index`` at w and the others at others[j] S^-1 u."""
         pair = self.inputs(torch.stack([self.gaussian.best, w]))
         t = pair[:, :1] * others
         t = torch.cat([t[:, :index], pair[:, 1:], t[:, index + 1 :]], dim=1)
@@ -66,7 +66,7 @@ class Layer(NamedTuple):
 
 
 def coefficients(layer, t, weights, W, bend=True):
-    """alpha and beta from nodes t, the derivatives by torch point by point."""
+    """Return alpha and beta from nodes t, with torch's derivatives point by point."""
     t = t.detach().requires_grad_()
     output = layer.output(t).detach().requires_grad_()
     hidden = ACTIVATIONS[layer.activation](t)
@@ -83,20 +83,20 @@ def coefficients(layer, t, weights, W, bend=True):
 
 
 def random_layer(rng, m=2, **options):
-    """A layer whose output weights have sizes from 0.5 to 1.5."""
+    """Draw a layer whose output weights have sizes from 0.5 to 1.5."""
     sizes = rng.choice([-1, 1], m) * rng.uniform(0.5, 1.5, m)
     gaussian = random_gaussian(rng, **options)
     return Layer(gaussian, torch.from_numpy(sizes), str(rng.choice(list(ACTIVATIONS))))
 
 
 def random_unit(rng, gaussian):
-    """Weights with a length from 0.3 to 1 in the metric of S."""
+    """Draw weights with a length from 0.3 to 1 in the metric of S."""
     w = torch.from_numpy(rng.standard_normal(len(gaussian.u)))
     return w * rng.uniform(0.3, 1) / gaussian.norm(w)
 
 
 def critical_point(layer, near):
-    """The critical point that Newton's method finds."""
+    """Return the critical point that Newton's method finds."""
     W = near.numpy().astype(float)
     for _ in range(30):
         step = np.linalg.solve(
@@ -109,7 +109,7 @@ def critical_point(layer, near):
 
 
 def plain_layer(lambda_1, theta, loss="logistic"):
-    """The tanh layer with S = I and u = (lambda_1^(1/2), 0)."""
+    """Return the tanh layer with S = I and u = (lambda_1^(1/2), 0)."""
     u = torch.tensor([np.sqrt(lambda_1), 0.0], dtype=torch.float64)
     identity = torch.eye(2, dtype=torch.float64)
     theta = torch.tensor(theta, dtype=torch.float64)
@@ -117,7 +117,7 @@ def plain_layer(lambda_1, theta, loss="logistic"):
 
 
 def elsewhere(rng, layer, W):
-    """The same problem in other coordinates of more dimensions, and the same W."""
+    """Return the problem and W in other coordinates, of more dimensions."""
     d = int(rng.integers(2, 6))
     mix = torch.from_numpy(rng.standard_normal((d, d)) + 2 * np.eye(d))
     S = mix.T @ mix
@@ -135,14 +135,14 @@ OFF_LINE = (
 
 
 def off_line(case):
-    """An off-line minimum, with S = I."""
+    """Return an off-line minimum, with S = I."""
     lambda_1, theta, near = OFF_LINE[case]
     layer = plain_layer(lambda_1, theta)
     return layer, critical_point(layer, torch.tensor(near, dtype=torch.float64))
 
 
 def lengths_on_line(rng, layer, index):
-    """Coefficients c_j of S^-1 u for the other units, some 0; row ``index`` is 0."""
+    """Draw coefficients c_j of S^-1 u for the other units; row ``index`` is 0."""
     m = len(layer.theta)
     others = rng.uniform(-0.7, 0.7, m) / np.sqrt(layer.gaussian.lambda_1)
     others[rng.random(m) < 0.3] = 0

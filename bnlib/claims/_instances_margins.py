@@ -20,7 +20,7 @@ def random_layers(rng, inputs, depth=None):
 
 
 def network(layers, x, bias=0.0):
-    """The outputs for the rows of x: ReLU layers, then a linear one."""
+    """Return the outputs for the rows of x: ReLU layers, then a linear one."""
     first, *rest = layers
     x = x @ first.T + bias
     for layer in rest:
@@ -29,7 +29,7 @@ def network(layers, x, bias=0.0):
 
 
 def random_inputs(rng, count=6):
-    """Standard normal examples of three to five features."""
+    """Draw standard normal examples of three to five features."""
     return torch.from_numpy(rng.standard_normal((count, int(rng.integers(3, 6)))))
 
 
@@ -44,9 +44,9 @@ def separable_rows(rng, d=None):
 
 
 def hard_margin(rows):
-    """The largest margin and its direction, by scikit-learn.
+    """Return the largest margin and its direction, by scikit-learn.
 
-    Rows and their negatives, with both labels: the classifier then has no offset.
+    Both the rows and their negatives are fitted, so the classifier has no offset.
     """
     with extra("data"):
         from sklearn.svm import SVC

@@ -21,7 +21,7 @@ class Quadratic(NamedTuple):
         return -((self.u @ w) ** 2) / (w @ self.S @ w)
 
     def slope(self, w):
-        """The gradient of rho by automatic differentiation."""
+        """Return the gradient of rho by automatic differentiation."""
         w = torch.tensor(w, requires_grad=True)
         u, S = torch.from_numpy(self.u), torch.from_numpy(self.S)
         return torch.autograd.grad(-((u @ w) ** 2) / (w @ S @ w), w)[0].numpy()
@@ -32,7 +32,7 @@ class Quadratic(NamedTuple):
 
 
 def random_quadratic(rng, d=None, condition=None):
-    """Draw one; the eigenvalues run from 1 down to 1 over the condition number."""
+    """Draw a problem with eigenvalues from 1 down to 1 over the condition number."""
     d = int(rng.integers(2, 12)) if d is None else d
     condition = 10 ** rng.uniform(0.3, 1.3) if condition is None else condition
     basis, _ = np.linalg.qr(rng.standard_normal((d, d)))
@@ -44,7 +44,7 @@ def random_quadratic(rng, d=None, condition=None):
 
 
 def slowest(problem):
-    """The slowest case: a u without S's last eigenvector, and a start off along it."""
+    """Return the slowest case: u lacks S's last eigenvector; a start along it."""
     last = np.linalg.eigh(problem.S)[1][:, 0]
     problem = problem._replace(u=problem.u - (problem.u @ last) * last)
     best = np.linalg.solve(problem.S, problem.u)

@@ -4,13 +4,13 @@ import torch
 
 
 def random_loss(rng, m):
-    """A smooth loss of a unit's m outputs that mixes all of them."""
+    """Draw a smooth loss of a unit's m outputs that mixes all of them."""
     mix, target = torch.from_numpy(rng.standard_normal((2, m, m)))
     return lambda y: torch.tanh(mix @ y - target[0]).square().sum() + torch.sin(y).sum()
 
 
 def normalise(x, eps):
-    """The definition in torch's own operations: mean, variance, normalised values."""
+    """Return mean, variance and normalised values, by the definition in torch."""
     mean = x.mean()
     var = ((x - mean) ** 2).mean()
     return mean, var, (x - mean) / torch.sqrt(var + eps)

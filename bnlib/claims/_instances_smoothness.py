@@ -15,7 +15,7 @@ class Layer(NamedTuple):
 
     ``delta`` and ``dx`` are autograd's gradients of ``loss`` with respect to the
     outputs ``y`` and of ``composed`` with respect to the inputs ``x``; averages run
-    over ``axes``. Arrays are NumPy's but in the two functions.
+    over ``axes``. Arrays are NumPy's; the two functions take and return tensors.
     """
 
     x: np.ndarray
@@ -41,12 +41,12 @@ class Layer(NamedTuple):
         return self.eps * self.cache.inv_std**2
 
     def inner(self, a, b):
-        """Inner products over the batch, one a unit."""
+        """Return inner products over the batch, one a unit."""
         return (a * b).sum(axis=self.axes)
 
 
 def smooth_loss(rng, size):
-    """A loss of an array of values that mixes all of them; neither convex nor even."""
+    """Draw a loss that mixes all values of an array; it is neither convex nor even."""
     mix = torch.from_numpy(rng.standard_normal((size, size)) / np.sqrt(size))
     targets = torch.from_numpy(rng.standard_normal(size))
 
@@ -58,7 +58,7 @@ def smooth_loss(rng, size):
 
 
 def gradient(function, at):
-    """Autograd's gradient of a scalar function, as a NumPy array."""
+    """Return autograd's gradient of a scalar function, as a NumPy array."""
     at = torch.from_numpy(at).requires_grad_()
     return torch.autograd.grad(function(at), at)[0].numpy()
 
@@ -92,18 +92,18 @@ def random_layer(rng, shape=None, eps_share=0.0):
 
 
 def random_share(rng):
-    """Zero, or an eps that is felt."""
+    """Draw a share of eps: zero, or one that is felt."""
     return rng.choice([0.0, 10 ** rng.uniform(-2, 1)])
 
 
 def small_layer(loss, gamma=1.0, spread=1.0):
-    """A unit with five values and nothing random, for counterexamples."""
+    """Return a unit with five values and nothing random, for counterexamples."""
     x = spread * np.array([[-2.0], [-1.0], [0.0], [1.0], [4.0]])
     return layer_at(x, np.array([gamma]), np.zeros(1), 0.0, loss)
 
 
 def weighted_square(centre, power=2):
-    """A convex loss, least at the centre, steeper for later examples."""
+    """Return a convex loss, least at the centre and steeper for later examples."""
     weights = torch.arange(1.0, 6.0, dtype=torch.float64)[:, None]
     centre = torch.as_tensor(centre, dtype=torch.float64)
     return lambda y: (weights * (y - centre) ** power).sum()

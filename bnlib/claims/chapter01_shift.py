@@ -21,7 +21,7 @@ def _tensor(rng, *shape):
 
 
 def _stack(rng, widths, between):
-    """Linear layers of random weights in float64, `between(width)` between them."""
+    """Return random linear layers in float64, with `between(width)` between them."""
     layers = []
     for inputs, outputs in pairwise(widths):
         linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=torch.float64)
@@ -33,7 +33,7 @@ def _stack(rng, widths, between):
 
 
 def _input_shift(rng, moved):
-    """How far the inputs of the third of four layers move, if these layers step."""
+    """Return how far the third of four layers sees its inputs move if these step."""
     network = _stack(rng, (3, 5, 4, 5, 1), lambda _: [nn.Tanh()])
     linear = network[::2]
     data = _tensor(rng, 60, 3)
@@ -76,7 +76,7 @@ def _(rng):
 
 
 def _fresh_data(rng, rows):
-    """How far the inputs of a layer move between two samples, without any update."""
+    """Return how far a layer's inputs move between two samples, with no update."""
     network = _stack(rng, (3, 5, 4, 5, 1), lambda _: [nn.Tanh()])[:4]
     with torch.no_grad():
         samples = [network(_tensor(rng, rows, 3)) for _ in range(2)]
@@ -85,7 +85,7 @@ def _fresh_data(rng, rows):
 
 @ics_definition.printed
 def _():
-    """If random data shifted the distribution, larger samples would show it too."""
+    """Compare large samples with small ones: a true shift would show in both."""
     small, large = (
         _fresh_data(np.random.default_rng(0), rows) for rows in (200, 20_000)
     )
@@ -93,7 +93,7 @@ def _():
 
 
 def _moments(rng, with_shape):
-    """The cost of the best matching against the formula, also behind BN."""
+    """Compare the cost of the best matching with the formula, also behind BN."""
     m = int(rng.integers(8, 40))
     a = rng.standard_normal(m) * rng.uniform(0.5, 2)
     b = rng.exponential(size=m) * rng.uniform(0.5, 2) + rng.standard_normal()
@@ -147,7 +147,7 @@ def _product(matrices, start):
 
 
 def _linear_gradient(weights, place, x, y):
-    """The gradient of the mean of half the squared errors, by hand."""
+    """Return the gradient of the mean of half the squared errors, by hand."""
     inputs = _product(weights[:place], x)
     error = _product(weights[place:], inputs) - y
     back = _product([w.T for w in weights[:place:-1]], error)
@@ -155,9 +155,9 @@ def _linear_gradient(weights, place, x, y):
 
 
 def _measured(rng, moves_too):
-    """gradient_shift of a deep linear network against matrix products.
+    """Compare gradient_shift of a deep linear network with matrix products.
 
-    In these, layer i sees the step of the layers up to number i - 1 + `moves_too`.
+    In the products, layer i sees the steps of layers up to i - 1 + `moves_too`.
     """
     widths = rng.integers(2, 5, size=int(rng.integers(4, 7)))
     weights = [rng.standard_normal((b, a)) for a, b in pairwise(widths)]
@@ -212,7 +212,7 @@ def _(rng):
 
 @ics_measure.printed
 def _():
-    """One example: the gradient shrinks to half, at a correlation of 1."""
+    """Halve the gradient of one example, at a correlation of 1."""
     x, w = torch.tensor([[1.0, 2.0, -1.0]]), torch.tensor([[1.0, -1.0, 2.0]])
     network = nn.Sequential(
         nn.Linear(3, 3, bias=False), nn.Linear(3, 1, bias=False)
@@ -228,7 +228,7 @@ def _():
 
 
 def _small_step(rng, counted):
-    """The distances over a small rate, against products with second derivatives.
+    """Compare distances over a small rate with products with second derivatives.
 
     ``counted(i, j)`` says whether layer j's step counts for layer i.
     """

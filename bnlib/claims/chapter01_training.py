@@ -15,14 +15,14 @@ WORKS = 0.9
 
 
 def _accuracies():
-    """Mean accuracy by arm: arrays (initial scales, learning rates)."""
+    """Return the mean accuracy by arm: arrays (initial scales, learning rates)."""
     record = load_record("ioffe-starts")
     means = record.array("accuracy").mean(axis=-1)
     return dict(zip(record.parameters["arms"], means)), record.parameters
 
 
 def _gain(factor):
-    """The largest rate that works from He's weights with BN, against without."""
+    """Compare the largest rate that works from He's weights, with BN and without."""
     accuracies, parameters = _accuracies()
     rates = np.array(parameters["learning_rates"])
     he = parameters["factors"].index(1.0)
@@ -50,7 +50,7 @@ def _(rng):
 
 
 def _starts(most_without):
-    """How many of the initial scales work at one and the same learning rate."""
+    """Compare how many initial scales work at one and the same learning rate."""
     accuracies, parameters = _accuracies()
     works = {arm: (a > WORKS).sum(axis=0).max() for arm, a in accuracies.items()}
     return Check.worst(
@@ -79,10 +79,10 @@ def _(rng):
 
 
 def _cosine_gap(margin):
-    """By how much the plain deep linear network's mean cosine exceeds that with BN.
+    """Compare the plain deep linear network's mean cosine with that of BN.
 
-    Over layers and looks; for every seed, each network at the rate of its own least
-    final loss, and both at each rate that no plain run diverges at.
+    Averages run over layers and looks. For every seed, each network has the rate of its
+    least final loss; then both have each rate at which no plain run diverges.
     """
     record = load_record("santurkar-dln")
     plain, normed = record.array("cosine").mean(axis=-1)
@@ -118,7 +118,7 @@ MIDDLE = (0.1, 0.3)
 
 
 def _noise_record():
-    """The record's arrays by name and arm at the middle rates: (rates, seeds)."""
+    """Return the record's arrays at middle rates, by name and arm: (rates, seeds)."""
     record = load_record("santurkar-noise")
     places = [record.parameters["learning_rates"].index(rate) for rate in MIDDLE]
 
@@ -155,7 +155,7 @@ def _(rng):
 
 
 def _noise(times):
-    """Whether noise moves inputs so many times as far, and what the accuracies are."""
+    """Check that noise moves inputs this many times as far, and the accuracies."""
     array = _noise_record()
     moved, right = array("moved"), array("final_accuracy")
     means = {arm: values.mean(axis=-1) for arm, values in right.items()}
@@ -187,10 +187,10 @@ def _(rng):
 
 
 def _regularisation(alone):
-    """What BN alone gains, and dropout's gain with BN against that without."""
+    """Check what BN alone gains, and compare dropout's gain with BN and without."""
     record = load_record("ioffe-dropout")
     accuracies = record.array("accuracy")
-    # Each cell at its own best learning rate: arrays (arms, dropouts, seeds).
+    # Each cell is taken at its best learning rate: arrays (arms, dropouts, seeds).
     best = accuracies.mean(axis=-1).argmax(axis=-1)[..., None, None]
     best = np.take_along_axis(accuracies, best, axis=2)[:, :, 0]
     by_arm = dict(zip(record.parameters["arms"], best))

@@ -16,7 +16,7 @@ chapter_claim = functools.partial(claim, chapter="02-transform")
 
 
 def _forward_and_formula(rng, divisor_less):
-    """bnlib's output for images, and the definition written out in NumPy."""
+    """Compare bnlib's output for images with the definition written out in NumPy."""
     shape = (*rng.integers(2, 6, size=2), *rng.integers(1, 5, size=2))
     x = rng.standard_normal(shape) * 3 + rng.uniform(-5, 5)
     gamma, beta = rng.standard_normal((2, shape[1]))
@@ -76,7 +76,7 @@ def _(rng):
 
 
 def _rescaled(rng, eps_of):
-    """bnlib on a*x + b, against torch on x with a changed eps."""
+    """Compare bnlib on a*x + b with torch on x with a changed eps."""
     x, eps = random_batch(rng), 10 ** rng.uniform(-1, 1)
     size = 10 ** (rng.choice([-1, 1]) * rng.uniform(0.5, 2))
     a, b = rng.choice([-1, 1]) * size, rng.uniform(-5, 5)
@@ -148,7 +148,7 @@ def _():
 
 
 def _one_pass(rng, growth, m, batches):
-    """float32's textbook variance against float64's."""
+    """Compare float32's textbook variance with float64's."""
     ratio = 10 ** rng.uniform(2, 4) * rng.uniform(1, 2, batches)
     values = (rng.standard_normal((m, batches)) + ratio).astype(np.float32)
     mean = values.sum(axis=0) / np.float32(m)
@@ -171,19 +171,19 @@ def _one_pass(rng, growth, m, batches):
     r"that grows as $(\mu/\sigma)^2$.",
 )
 def bn_one_pass(rng):
-    # Of many batches of three some come within a factor of about two of the bound.
+    # Among many batches of three, some come within a factor of about two of the bound.
     shapes = ((3, 20_000), (int(rng.integers(8, 200)), 20))
     return Check.worst(*(_one_pass(rng, lambda factor: factor, *s) for s in shapes))
 
 
 @bn_one_pass.control
 def _(rng):
-    """A third of the bound."""
+    """Use a third of the bound."""
     return _one_pass(rng, lambda factor: factor / 3, 3, 20_000)
 
 
 def _largest(rng, bound):
-    """Heavy-tailed batches stay below the bound; a lone outlier is known exactly."""
+    """Compare heavy-tailed batches with the bound, a lone outlier with its value."""
     m, eps = int(rng.integers(3, 40)), 10 ** rng.uniform(-3, 0)
     x_hat, _ = batch_norm_forward(rng.standard_t(1, size=(m, 50)), eps=0.0)
     lone = np.eye(m)[0]
@@ -213,7 +213,7 @@ def _(rng):
 
 
 def _beta_distance(rng, second):
-    """Kolmogorov's distance; its bound is passed with probability 1e-9."""
+    """Bound Kolmogorov's distance; the bound is passed with probability 1e-9."""
     m, draws = int(rng.integers(3, 8)), 60_000
     x_hat, _ = batch_norm_forward(rng.standard_normal((m, draws)), eps=0.0)
     law = stats.beta(0.5, second(m))
@@ -243,7 +243,7 @@ def _(rng):
 
 
 def _gradient_at(rng, m):
-    """Autograd's gradient through one unit's batch of m, with eps = 0."""
+    """Return autograd's gradient through one unit's batch of m, with eps = 0."""
     x = torch.from_numpy(random_batch(rng, m)[:, None]).requires_grad_()
     upstream = torch.from_numpy(rng.standard_normal((m, 1)))
     y = batch_norm(x, None, None, training=True, eps=0.0)

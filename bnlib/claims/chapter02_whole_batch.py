@@ -19,7 +19,7 @@ chapter_claim = functools.partial(claim, chapter="02-transform")
 
 
 def _coupling(rng, formula):
-    """Autograd's Jacobian of the transform, off the diagonal."""
+    """Compare autograd's Jacobian of the transform off its diagonal with a formula."""
     x, eps, gamma = (
         torch.from_numpy(random_batch(rng)),
         10 ** rng.uniform(-6, 0),
@@ -58,7 +58,7 @@ def _(rng):
 
 
 def _pair_average(rng, expected):
-    """Over the pairs of one batch, and of one pair over all draws of m of 6 values."""
+    """Average over the pairs of one batch, and one pair over all draws of m of 6."""
     x_hat = normalise(random_batch(rng))
     pairs = [a * b for a, b in itertools.combinations(x_hat, 2)]
     values, m = rng.exponential(size=6), int(rng.integers(3, 5))
@@ -90,7 +90,7 @@ def _(rng):
 
 
 def _plain_bias(rng):
-    """Without BN: the average over all batches of 4 of 8 less the full gradient."""
+    """Compare the average over all batches of 4 of 8 with the full gradient: no BN."""
     x, target, w = (rng.standard_normal(shape) for shape in ((8, 3), 8, 3))
     every = np.array(list(itertools.combinations(range(8), 4)))
     mean, full = (
@@ -101,7 +101,7 @@ def _plain_bias(rng):
 
 
 def _scale_bias(rng, of_size):
-    """The bias in gamma for the values 1, 0, ..., 0: every batch, and the formula."""
+    """Compare gamma's bias over all batches of 1, 0, ..., 0 with a formula."""
     eps, found, expected = 10 ** rng.uniform(-5, 0), [], []
     for n in range(3, 7):
         values = np.eye(n)[0]
@@ -140,13 +140,13 @@ def _(rng):
 
 
 def _gain(factor):
-    """The largest rate that trains with BN, against so many times that without."""
+    """Compare the largest rate that trains with BN with a multiple of that without."""
     with_bn, without = (_largest_rate(arm) for arm in ("batch_norm", "plain"))
     return Check(with_bn, factor * without, ">=", allowed=0.0)
 
 
 def _largest_rate(arm, least=0.9):
-    """The largest recorded rate at which the mean accuracy exceeds `least`."""
+    """Return the largest recorded rate at which the mean accuracy exceeds `least`."""
     record = load_record("digits-learning-rate")
     runs = record.array("accuracy")[record.parameters["arms"].index(arm)]
     return max(
@@ -157,7 +157,7 @@ def _largest_rate(arm, least=0.9):
 
 
 def _accuracy_live(seed, batch_norm):
-    """Test accuracy after one epoch at rate 1, beyond what the record's plain takes."""
+    """Return test accuracy after one epoch at rate 1, too high for a plain network."""
     digits, generator = load("digits"), torch.Generator().manual_seed(seed)
     kind = {"batch_norm": batch_norm, "dtype": torch.float64}
     network = mlp((64, 64, 64, 64, 10), **kind, generator=generator)

@@ -24,7 +24,7 @@ chapter_claim = functools.partial(claim, chapter="03-backprop", verdict="holds")
 class Unit(NamedTuple):
     """One unit of a random network: its batch and autograd's gradients there.
 
-    ``value`` computes the loss from a batch, from the definition alone.
+    ``value`` computes the loss of a batch from the definition alone.
     """
 
     x: np.ndarray
@@ -71,7 +71,7 @@ def random_unit(rng):
 
 
 def _step(rng, name, formula):
-    """The formula and bnlib's step, each against autograd."""
+    """Compare the formula and bnlib's step with autograd."""
     unit = random_unit(rng)
     expected = getattr(unit.autograd, name)
     return Check.worst(
@@ -203,7 +203,7 @@ def _(rng):
 
 
 def _compact(rng, formula):
-    """The formula and bnlib's, against autograd and against finite differences."""
+    """Compare the formula and bnlib with autograd and with finite differences."""
     unit = random_unit(rng)
     expected = formula(unit.gamma / unit.std * unit.delta, unit.x_hat)
     _, cache = batch_norm_forward(unit.x[:, None], np.array([unit.gamma]), eps=unit.eps)
@@ -245,7 +245,7 @@ def _(rng):
 
 
 def _jacobian(rng, along_x_hat):
-    """Autograd's Jacobian of torch's own layer, and its eigenvalues."""
+    """Check autograd's Jacobian of torch's layer, and its eigenvalues."""
     x = random_batch(rng)
     eps = x.var() * 10 ** rng.uniform(-1, 1)
     jacobian = torch.autograd.functional.jacobian(

@@ -15,14 +15,14 @@ chapter_claim = functools.partial(
 
 
 def _problem(rng):
-    """Inputs, weights and a loss of one unit behind batch norm."""
+    """Draw inputs, weights and a loss of one unit behind batch norm."""
     m, d = int(rng.integers(4, 30)), int(rng.integers(2, 12))
     X = rng.standard_normal((m, d)) * rng.uniform(0.2, 5, d) + rng.standard_normal(d)
     return X, rng.standard_normal(d), random_loss(rng, m)
 
 
 def _differentiate(X, w, loss, eps, gamma=1.0):
-    """The gradients with respect to w, b and gamma, by autograd."""
+    """Return the gradients with respect to w, b and gamma, by autograd."""
     given = [torch.tensor(v, dtype=torch.float64) for v in (w, 0.0, gamma)]
     w, b, scale = (tensor.requires_grad_() for tensor in given)
     _, _, x_hat = normalise(torch.from_numpy(X) @ w + b, eps)
@@ -69,7 +69,7 @@ def _(rng):
 
 
 def _radial(rng, share):
-    """What eps leaves of the gradient's part along w."""
+    """Compare the gradient's part along w with a share of eps."""
     X, w, loss = _problem(rng)
     gamma, var = rng.standard_normal(), (X @ w).var()
     eps = var * 10 ** rng.uniform(-2, 1)

@@ -13,13 +13,13 @@ chapter_claim = functools.partial(claim, chapter="04-inference")
 
 
 def uneven_batches(rng):
-    """A few batches of one feature, not all of one size."""
+    """Draw a few batches of one feature, not all of one size."""
     sizes = [1, 5, *rng.integers(2, 8, size=rng.integers(1, 6))]
     return [rng.uniform(-9, 9) + rng.standard_normal(size) for size in sizes]
 
 
 def moments(batches):
-    """Sizes, means and population variances of some batches."""
+    """Return sizes, means and population variances of some batches."""
     return (
         np.array([batch.size for batch in batches]),
         np.array([batch.mean() for batch in batches]),
@@ -28,7 +28,7 @@ def moments(batches):
 
 
 def _pooled_variance(rng, between):
-    """Joined batch by batch, against the variance of all their values."""
+    """Compare variances joined batch by batch with the variance of all values."""
     batches = uneven_batches(rng)
     sizes, means, variances = moments(batches)
     values = np.concatenate(batches)
@@ -68,7 +68,7 @@ def _(rng):
 
 
 def _mean_of_means(batches, correction):
-    """The mean of all values less that of the batches' means, against a formula."""
+    """Compare the mean of all values less that of the batches' means with a formula."""
     sizes, means, _ = moments(batches)
     missed = np.concatenate(batches).mean() - means.mean()
     natural = float(np.abs(means).max())
@@ -111,24 +111,24 @@ def _():
 
 
 def unbiased(batches):
-    """The mean of m/(m-1) times the variance, over batches given as rows."""
+    """Return the mean of m/(m-1) times the variance, over batches given as rows."""
     return batches.var(axis=1, ddof=1).mean()
 
 
 def shifted(vectors):
-    """All cyclic shifts of some vectors: every place then has one law."""
+    """Return all cyclic shifts of vectors: all places have the same distribution."""
     shifts = range(vectors.shape[1])
     return np.concatenate([np.roll(vectors, shift, axis=1) for shift in shifts])
 
 
 def off_diagonal(matrix):
-    """The average of a square matrix off its diagonal."""
+    """Return the average of a square matrix off its diagonal."""
     size = len(matrix)
     return (matrix.sum() - np.trace(matrix)) / (size * (size - 1))
 
 
 def _every_batch(rng, factor):
-    """All batches of m of N values: drawn with replacement, and without."""
+    """Check all batches of m of N values, drawn with replacement and without."""
     n, m = int(rng.integers(4, 7)), int(rng.integers(2, 4))
     values = rng.standard_normal(n)
     independent = np.array(list(itertools.product(values, repeat=m)))
@@ -178,7 +178,7 @@ def _():
 
 
 def _maps(rng):
-    """A few correlated maps, and all batches of two of them."""
+    """Draw a few correlated maps; return them and all batches of two of them."""
     count, positions = int(rng.integers(1, 4)), int(rng.integers(2, 5))
     maps = rng.standard_normal((count, positions)) + rng.standard_normal((count, 1))
     maps = shifted(maps + np.array([[3.0]] + [[0.0]] * (count - 1)))
@@ -187,7 +187,7 @@ def _maps(rng):
 
 
 def _map_variance(rng, of_map_mean):
-    """Every batch of two maps enumerated, against the formula."""
+    """Compare every batch of two maps, enumerated, with the formula."""
     maps, batches = _maps(rng)
     expected = maps.var() - of_map_mean(maps) / 2
     natural = float(maps.var())

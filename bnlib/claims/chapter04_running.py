@@ -14,7 +14,7 @@ chapter_claim = functools.partial(claim, chapter="04-inference")
 
 
 def _tracked(rng, divisor_less):
-    """torch's and bnlib's buffers after a few batches, against weighted sums."""
+    """Compare torch's and bnlib's buffers after a few batches with weighted sums."""
     count, share = int(rng.integers(3, 9)), float(rng.uniform(0.05, 0.6))
     batches = [
         rng.uniform(1, 5) + rng.uniform(0.5, 3) * rng.standard_normal((m, 1))
@@ -60,7 +60,7 @@ def _(rng):
 
 
 def _moments_of_average(rng, power):
-    """All sequences of five batches with three possible statistics each."""
+    """Check all sequences of five batches with three possible statistics each."""
     steps, share = 5, float(rng.uniform(0.05, 0.6))
     possible, start = rng.standard_normal(3), rng.uniform(3, 9)
     running = np.full(3**steps, start)
@@ -97,7 +97,7 @@ def _(rng):
 
 
 def _lag(rng, behind):
-    """bnlib's running mean while the batches' mean moves steadily."""
+    """Check bnlib's running mean while the batches' mean moves steadily."""
     share, count = float(rng.uniform(0.05, 0.6)), int(rng.integers(3, 40))
     first, drift = rng.uniform(-5, 5), rng.uniform(0.5, 3)
     running = RunningStatistics(1, momentum=share)

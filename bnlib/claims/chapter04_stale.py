@@ -15,7 +15,7 @@ chapter_claim = functools.partial(claim, chapter="04-inference")
 
 
 def _three_layers(rng):
-    """Three BN layers in a row, with tanh between, and data in uneven batches."""
+    """Draw three BN layers in a row, with tanh between, and data in uneven batches."""
     layers = []
     for width in (4, 3, 3):
         linear = nn.Linear(width, 3, dtype=torch.float64)
@@ -29,9 +29,9 @@ def _three_layers(rng):
 
 
 def _recalibrated(rng, method):
-    """Each layer's buffers, against the statistics of its input over all data.
+    """Compare each layer's buffers with the statistics of its input over all data.
 
-    And those of the first layer after one pass.
+    The first layer's buffers are compared after one pass, too.
     """
     network, x, batches = _three_layers(rng)
     quick = recalibrate(copy.deepcopy(network), list(batches), method="one_pass")
@@ -72,7 +72,7 @@ def _(rng):
 
 
 def _averaged(rng, too_large):
-    """Averages of the units' statistics, against those of the average unit."""
+    """Compare averages of the units' statistics with those of the average unit."""
     units, inputs = int(rng.integers(2, 6)), int(rng.integers(2, 6))
     shares = rng.dirichlet(np.full(units, 3.0))
     weights = rng.standard_normal((units, inputs))

@@ -18,12 +18,12 @@ chapter_claim = functools.partial(claim, chapter="04-inference")
 
 
 def tensor(rng, *shape):
-    """Standard normal numbers, in float64."""
+    """Draw standard normal numbers, in float64."""
     return torch.from_numpy(rng.standard_normal(shape))
 
 
 def stored(rng, layer):
-    """A BN layer in eval mode, with statistics and parameters at random."""
+    """Put a BN layer in eval mode, with random statistics and parameters; return it."""
     count = layer.num_features
     layer.running_mean.copy_(2 * tensor(rng, count))
     layer.running_var.copy_(torch.from_numpy(rng.uniform(0.1, 4, count)))
@@ -34,13 +34,13 @@ def stored(rng, layer):
 
 
 def slope_and_shift(bn):
-    """The map of a BN layer in eval mode, y = a x + b, feature by feature."""
+    """Return a and b of a BN layer's map in eval mode, y = a x + b, by feature."""
     a = bn.weight / torch.sqrt(bn.running_var + bn.eps)
     return a.detach(), (bn.bias - a * bn.running_mean).detach()
 
 
 def _combination(rng, excess):
-    """BN of s x + t x', against s BN(x) + t BN(x'), with s + t = 1 + excess."""
+    """Compare BN of s x + t x' with s BN(x) + t BN(x'), where s + t = 1 + excess."""
     bn = stored(rng, nn.BatchNorm1d(3, dtype=torch.float64))
     x, other = tensor(rng, 1, 3), tensor(rng, 1, 3)
     s = rng.uniform(-2, 2)
@@ -83,9 +83,9 @@ def _():
 
 
 def _two_laws(rng, wider):
-    """Inference from normal batches, and from batches of two values alone."""
+    """Compare inference from normal batches with that from batches of two values."""
     normal = rng.standard_normal((50, 8)) * rng.uniform(0.5, 3) + rng.normal()
-    # Two values, far up and seldom, or near and often: same mean, same variance.
+    # One value is far and rare, the other near and frequent: same mean and variance.
     share = rng.uniform(0.1, 0.5)
     far, near = np.sqrt((1 - share) / share), -np.sqrt(share / (1 - share))
     two = normal.mean() + wider * normal.std() * np.array([far, near])
@@ -123,7 +123,7 @@ def _(rng):
 
 @inf_complete.printed
 def _():
-    # Both laws have mean 0 and variance 1; how often are two values equal?
+    # Both distributions have mean 0 and variance 1; how often are two values equal?
     equal = [
         np.mean([a == b for a, b in itertools.product(law, repeat=2)])
         for law in ([-1.0, 1.0], [-2.0, 0, 0, 0, 0, 0, 0, 2.0])
@@ -135,7 +135,7 @@ CONVOLUTIONS = {1: (nn.Conv1d, nn.BatchNorm1d), 2: (nn.Conv2d, nn.BatchNorm2d)}
 
 
 def _layer_and_bn(rng, axes):
-    """A layer of 2 to 4 features, its BN, and an input for them."""
+    """Draw a layer of 2 to 4 features, its BN, and an input for them."""
     inputs, features = (int(n) for n in rng.integers(1, 3, size=2) * 2)
     if axes == 0:
         layer = nn.Linear(inputs, features, dtype=torch.float64)
@@ -161,7 +161,7 @@ def _layer_and_bn(rng, axes):
 
 
 def _folded(rng, fold):
-    """One layer in place of two, for a linear layer and two convolutions."""
+    """Compare one layer with the two it replaces: linear, and two convolutions."""
     checks = []
     for axes in range(3):
         layer, bn, x = _layer_and_bn(rng, axes)
@@ -199,7 +199,7 @@ def _(rng):
 
 
 def outside(size, kernel, padding):
-    """Say which taps, at each position of a square map, lie in the padding."""
+    """Return which taps lie in the padding, at each position of a square map."""
     place = np.arange(size + 2 * padding - kernel + 1)[:, None] - padding
     tap = place + np.arange(kernel)
     out = (tap < 0) | (tap >= size)
@@ -207,9 +207,7 @@ def outside(size, kernel, padding):
 
 
 def _fold_following(rng, missed):
-    """BN folded into the convolution after it, position by position, and into a
-    linear layer.
-    """
+    """Check BN folded into the convolution, or linear layer, that follows it."""
     channels, kernel, padding = 2, 3, int(rng.integers(1, 3))
     bn = stored(rng, nn.BatchNorm2d(channels, dtype=torch.float64))
     a, b = slope_and_shift(bn)

@@ -21,7 +21,7 @@ chapter_claim = functools.partial(claim, chapter="06-smoothness", kind="theorem"
 
 
 def _sigma(rng, deviation):
-    """The gradient's length times a deviation, before and after x is stretched."""
+    """Compare gradient length times standard deviation, before and after a stretch."""
     layer = random_layer(rng, shape=(int(rng.integers(4, 20)), 1))
     c = 10 ** (rng.choice([-1, 1]) * rng.uniform(0.5, 1.5))
     stretched = layer_at(c * layer.x, layer.gamma, layer.beta, 0.0, layer.loss)
@@ -59,7 +59,7 @@ def _(rng):
 
 
 def printed_bound(delta, x_hat, gamma, deviation):
-    """The bound of the encyclopedia's article for the gradient of one unit."""
+    """Return the encyclopedia's bound on the gradient of one unit."""
     m = delta.size
     less = (delta.sum() ** 2 + (delta * x_hat).sum() ** 2) / m
     return (gamma / deviation) ** 2 * ((delta**2).sum() - less)
@@ -74,7 +74,7 @@ def _():
 
 
 def _squared_norm(rng, eps_share, along_x_hat):
-    """Autograd's squared norms, the formula's and bnlib's, unit by unit."""
+    """Compare autograd's squared norms with the formula's and bnlib's, by unit."""
     layer = random_layer(rng, eps_share=eps_share)
     delta, x_hat, share = layer.delta, layer.cache.x_hat, layer.eps_share
     parts = layer.inner(delta, delta) - delta.sum(axis=layer.axes) ** 2 / layer.count
@@ -123,7 +123,7 @@ def _():
 
 
 def _parameter_gradients(rng, off_optimum):
-    """The two inner products, and a squared loss at the best gamma and beta."""
+    """Check the two inner products, and a squared loss at the best gamma and beta."""
     layer = random_layer(rng, (int(rng.integers(4, 20)), 1), random_share(rng))
     m, x_hat = layer.count, layer.cache.x_hat
     parameters = np.concatenate([layer.gamma, layer.beta])
@@ -173,7 +173,7 @@ def _(rng):
 
 
 def _correlation(rng, of):
-    """The gradient's parts along 1 and x_hat, and its length from a correlation."""
+    """Check the gradient's parts along 1 and x_hat; its length from a correlation."""
     layer = random_layer(rng, (int(rng.integers(4, 20)), 1), random_share(rng))
     dx, x_hat, delta = layer.dx[:, 0], layer.cache.x_hat[:, 0], layer.delta[:, 0]
     share, factor = layer.eps_share[0], layer.gamma[0] * layer.cache.inv_std[0]

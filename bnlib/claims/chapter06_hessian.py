@@ -22,7 +22,7 @@ chapter_claim = functools.partial(claim, chapter="06-smoothness", kind="theorem"
 
 
 def curved(function, at):
-    """Autograd's product of a function's Hessian with a direction."""
+    """Return autograd's product of a function's Hessian with a direction."""
     at = torch.from_numpy(at).requires_grad_()
     (slope,) = torch.autograd.grad(function(at), at, create_graph=True)
 
@@ -35,14 +35,14 @@ def curved(function, at):
 
 
 def whole(function, at):
-    """Autograd's Hessian of a function of one unit's values, as a matrix."""
+    """Return autograd's Hessian of a function of one unit's values, as a matrix."""
     product = curved(function, at)
     columns = np.eye(at.size).reshape(-1, *at.shape)
     return np.stack([product(column).ravel() for column in columns])
 
 
 def _one_unit(rng, with_sides):
-    """The whole Hessian of one unit, and its quadratic form along the gradient."""
+    """Check the Hessian of one unit, and its quadratic form along the gradient."""
     shape = (int(rng.integers(4, 10)), 1)
     layer = random_layer(rng, shape, random_share(rng))
     m, x_hat, delta = layer.count, layer.cache.x_hat[:, 0], layer.delta[:, 0]
@@ -68,7 +68,7 @@ def _one_unit(rng, with_sides):
 
 
 def _whole_layer(rng):
-    """bnlib's product and its two terms against autograd, for a layer of units."""
+    """Compare bnlib's product and its two terms with autograd, for a layer of units."""
     layer = random_layer(rng, eps_share=random_share(rng))
     v = rng.standard_normal(layer.x.shape)
     behind = curved(layer.loss, layer.y)
@@ -116,7 +116,7 @@ def _(rng):
 @sant_hessian.printed
 def _():
     x = small_layer(weighted_square(0.0)).x
-    # Flat to third order where the plain network is.
+    # The loss is flat to third order at the plain network's outputs.
     layer = small_layer(weighted_square(x, power=4))
     v, x_hat = layer.dx[:, 0], layer.cache.x_hat[:, 0]
     plain = gradient(layer.loss, layer.x)[:, 0]
@@ -128,13 +128,13 @@ def _():
 
 
 def _convex(rng, m, centre):
-    """A convex loss that is least where all outputs are the centre."""
+    """Return a convex loss that is least where all outputs are the centre."""
     mix = torch.from_numpy(rng.standard_normal((m, m)))
     return lambda y: torch.log(torch.cosh(mix @ (y[:, 0] - centre))).sum()
 
 
 def _separable(rng):
-    """The same convex function of every output."""
+    """Return the sum of one convex function over all outputs."""
     draws = rng.standard_normal((3, 3)) * [[1], [1], [2]]
     size, slope, place = torch.from_numpy(draws)
     pieces = torch.nn.functional.softplus
@@ -142,7 +142,7 @@ def _separable(rng):
 
 
 def _sign_terms(rng, loss, shifts):
-    """gamma <delta, x_hat> and <1, delta> of a unit at several shifts."""
+    """Return gamma <delta, x_hat> and <1, delta> of a unit at several shifts."""
     m = int(rng.integers(4, 20))
     spread = rng.uniform(0.1, 10)
     x = spread * rng.standard_normal((m, 1)) + rng.uniform(-5, 5)
@@ -183,7 +183,7 @@ def sant_hessian_sign(rng):
 
 
 def _convex_alone(x, gamma, beta, stretch, weights):
-    """A convex loss whose least point is the outputs, stretched about beta."""
+    """Return a convex loss that is least at the outputs, stretched about beta."""
     y, cache = batch_norm_forward(x, gamma, beta, 0.0)
     target = torch.from_numpy(beta + stretch * (y - beta))
     weights = torch.from_numpy(weights)
@@ -215,13 +215,13 @@ def _():
 
 
 def _ridge(loss, y, u, size):
-    """The loss and a parabola across y, along u."""
+    """Return the loss plus a parabola along u that is least at y."""
     at, along = torch.from_numpy(y), torch.from_numpy(u)[:, None]
     return lambda z: loss(z) + size / 2 * (along * (z - at)).sum() ** 2
 
 
 def _raised(rng, mixed_in):
-    """Curvature along the gradient and the largest, before and after a parabola."""
+    """Check curvatures, along the gradient and the largest, with a parabola added."""
     layer = random_layer(rng, (int(rng.integers(4, 13)), 1))
     v, x_hat, m = layer.dx[:, 0], layer.cache.x_hat[:, 0], layer.count
     removed = np.linalg.qr(np.stack([np.ones(m), x_hat, v], axis=1))[0]

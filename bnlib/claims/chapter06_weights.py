@@ -20,7 +20,7 @@ chapter_claim = functools.partial(claim, chapter="06-smoothness", kind="theorem"
 
 
 def _largest(g, d, radius):
-    """The maximum of |X^T g|^2 over |X|_F <= radius, from an eigenvalue problem.
+    """Return the maximum of |X^T g|^2 over |X|_F <= radius, by an eigenvalue problem.
 
     As a function of the entries of X it is a quadratic form of the matrix
     kron(g g^T, I).
@@ -29,17 +29,17 @@ def _largest(g, d, radius):
 
 
 def _reached(rng, first, d, radius, dx):
-    """|X^T dx|^2 for an X of spectral norm radius, its first column along a vector.
+    """Return |X^T dx|^2 for an X of spectral norm radius, with a given first column.
 
-    Its d columns are orthogonal, each of that length: its Frobenius norm is sqrt(d)
-    times as large.
+    Its d columns are orthogonal and as long as the radius, so its Frobenius norm is
+    sqrt(d) times as large.
     """
     columns = np.column_stack([first, rng.standard_normal((len(first), d - 1))])
     return ((radius * np.linalg.qr(columns)[0].T @ dx) ** 2).sum()
 
 
 def _worst_inputs(rng, last_factor):
-    """The two maxima by brute force, by the formula and by bnlib."""
+    """Compare the two maxima by brute force, by the formula and by bnlib."""
     m, d, radius = (
         int(rng.integers(4, 10)),
         int(rng.integers(1, 5)),
@@ -102,12 +102,12 @@ def _():
 
 
 def _regression(rng):
-    """A least squares problem, its minimiser, and its loss with batch norm.
+    """Draw a least squares problem; return its minimiser and its loss with batch norm.
 
-    The loss is a function of the weights and of the least scale that is allowed: the
-    best scale and shift are taken. Inputs and target have mean 0, so the plain
-    network needs no bias. A scale and a shift are enough to undo the normalisation,
-    so the minimiser is one for both networks.
+    The loss is a function of the weights and of the least scale allowed, at the best
+    scale and shift. Inputs and target have mean 0, so the plain network needs no bias.
+    A scale and a shift are enough to undo the normalisation, so both networks have the
+    same minimiser.
     """
     n, d = int(rng.integers(10, 30)), int(rng.integers(2, 6))
     X = rng.standard_normal((n, d)) * rng.uniform(0.5, 2, d)
@@ -124,10 +124,10 @@ def _regression(rng):
 
 
 def _start(rng, side, free):
-    """The distance to the optima: searched for, by the formula, by bnlib.
+    """Compare the distance to the optima: by a search, by the formula, by bnlib.
 
-    The scale is free, and the optima are a line without 0; or it is kept positive,
-    and they are a ray.
+    If the scale is free, the optima are a line without 0; if it is kept positive,
+    they are a ray.
     """
     X, target, optimum, loss = _regression(rng)
     start = rng.standard_normal(len(optimum))
@@ -150,7 +150,7 @@ def _start(rng, side, free):
     ]
     lowest, turned = ((X @ optimum - target) ** 2).mean(), loss(-3 * optimum, least)
     checks.append(Check(loss(3 * optimum, least), lowest, "==", 1e-10))
-    # With a positive scale the other side does no better than a constant.
+    # If the scale is positive, the other side does no better than a constant.
     checks.append(Check(turned, lowest if free else target.var(), "==", 1e-10))
     if free or inner > 0:
         nearest = inner / size(optimum) ** 2 * optimum

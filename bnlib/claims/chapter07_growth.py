@@ -16,7 +16,7 @@ chapter_claim = functools.partial(claim, chapter="07-gradient-explosion")
 
 
 def polynomial(coefficients):
-    """The polynomial with these coefficients, the constant first, for tensors."""
+    """Return the polynomial with these coefficients, constant first, for tensors."""
 
     def function(x):
         value = torch.zeros_like(x)
@@ -28,19 +28,19 @@ def polynomial(coefficients):
 
 
 def bent(edge, slope):
-    """The identity up to the edge on either side, steeper by slope beyond."""
+    """Return the identity up to the edge on either side, steeper by slope beyond."""
     return lambda x: x + slope * x.sign() * torch.relu(x.abs() - edge)
 
 
 def least(batch_size):
-    """The growth of the identity."""
+    """Return the growth of the identity."""
     return (batch_size - 2) / (batch_size - 3)
 
 
 def _mapped(rng, lost):
-    """The sampled map T against its growth factor.
+    """Compare the sampled map T with its growth factor.
 
-    ``lost`` is what the count of values loses until it is that of the formula.
+    ``lost`` is what the formula subtracts from the count of values.
     """
     size = int(rng.integers(8, 13))
     found, activation = jacobians(rng, size)
@@ -97,7 +97,7 @@ def _(rng):
 
 
 def _gaussian_mean(coefficients):
-    """E of a polynomial, from the moments 1, 0, 1, 0, 3, ... of a Gaussian number."""
+    """Return E of a polynomial, from a Gaussian's moments 1, 0, 1, 0, 3, ..."""
     moments = [
         0.0 if k % 2 else float(special.factorial2(k - 1, exact=True)) if k else 1.0
         for k in range(len(coefficients))
@@ -141,7 +141,7 @@ def _(rng):
 
 
 def _by_degrees(a, size):
-    """The sum over degrees, with scipy's Gegenbauer polynomials and quadrature."""
+    """Return the sum over degrees, by scipy's Gegenbauer polynomials and quadrature."""
     alpha, k = (size - 3) / 2, np.arange(1, len(a))[:, None]
     t, weights = special.roots_gegenbauer(12, alpha)
     values = np.polynomial.polynomial.polyval(np.sqrt(size - 1) * t, a)
@@ -153,7 +153,7 @@ def _by_degrees(a, size):
 
 
 def _at_least(rng, near, numerator):
-    """The growth of x plus some multiple of a random polynomial, and its bound."""
+    """Compare the growth of x plus a multiple of a random polynomial with its bound."""
     size = int(rng.integers(4, 40))
     a = near * rng.standard_normal(6)
     a[1] += 1
@@ -189,7 +189,7 @@ def _(rng):
 
 
 def _bent_limit(edge, slope):
-    """The growth of `bent` for large batches, from the tail of the Gaussian."""
+    """Return the growth of `bent` for large batches, from the Gaussian's tail."""
     tail = special.erfc(edge / np.sqrt(2))  # P(|Z| > edge)
     density = np.sqrt(2 / np.pi) * np.exp(-(edge**2) / 2)
     beyond = (1 + edge**2) * tail - edge * density  # E (|Z| - edge)_+^2
@@ -263,7 +263,7 @@ def _():
 
 
 def _flattened(rng, function):
-    """The growth after batch norm with a small scale, against the identity's."""
+    """Compare the growth after batch norm with a small scale with the identity's."""
     size, gamma = int(rng.integers(16, 64)), 10 ** rng.uniform(-4, -3)
     factor = growth_factor(lambda x: function(gamma * x), size)
     return Check(factor, least(size), "==", allowed=1e-4)
@@ -305,13 +305,13 @@ def _():
 
 
 def _gaussian_average(function, deviation, nodes=80):
-    """E of a function of a Gaussian number of this deviation, by Gauss and Hermite."""
+    """Return E of a function of a Gaussian, given its standard deviation."""
     x, weights = special.roots_hermitenorm(nodes)
     return (weights @ function(deviation * x)) / weights.sum()
 
 
 def _with_epsilon(rng, kept):
-    """The growth in one layer on a large batch with a felt epsilon, at its fixed point.
+    """Check the growth of one layer with a felt epsilon, at its fixed point.
 
     ``kept`` is the share of epsilon that the divisor of the formula keeps.
     """

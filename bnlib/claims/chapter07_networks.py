@@ -25,27 +25,27 @@ WIDTH = 128
 
 
 def gaussian(rng, *shape):
-    """Independent standard normal numbers, float64."""
+    """Draw independent standard normal numbers, float64."""
     return torch.from_numpy(rng.standard_normal(shape))
 
 
 def random_weights(rng, depth):
-    """Square matrices that keep the mean square of what they multiply."""
+    """Draw square matrices that keep the mean square of what they multiply."""
     return [gaussian(rng, WIDTH, WIDTH) / WIDTH**0.5 for _ in range(depth)]
 
 
 def normalised(x):
-    """Batch normalization with eps 0."""
+    """Return x after batch normalization with eps 0."""
     return batch_norm(x, None, None, training=True, eps=0.0)
 
 
 def relu_layer(weights):
-    """Linear, batch norm, ReLU."""
+    """Return a layer: linear, batch norm, ReLU."""
     return lambda x: torch.relu(normalised(x @ weights))
 
 
 def measured(rng, layers, size, below_top=1):
-    """The growth of the squared gradient a layer, under the topmost layers."""
+    """Return the growth of the squared gradient a layer, below the topmost layers."""
     logs = gradient_norms(
         layers, gaussian(rng, size, WIDTH), gaussian(rng, size, WIDTH)
     )
@@ -53,7 +53,7 @@ def measured(rng, layers, size, below_top=1):
 
 
 def _squared_growth(rng, size, depth=16):
-    """The growth a layer of the squared gradient: with respect to weights, inputs."""
+    """Return the growth of squared gradients a layer, for weights and inputs."""
     weights = [w.requires_grad_() for w in random_weights(rng, depth)]
     states = [torch.relu(normalised(gaussian(rng, size, WIDTH))).requires_grad_()]
     for each in weights:
@@ -66,14 +66,14 @@ def _squared_growth(rng, size, depth=16):
 
 
 def _growth_of_squares(rng, power):
-    """The mean growth in two networks, against a power of the growth factor."""
+    """Compare the mean growth in two networks with a power of the growth factor."""
     size = int(rng.integers(16, 28))
     found = np.mean([_squared_growth(rng, size) for _ in range(2)], axis=0)
     return Check(found, growth_factor("relu", size) ** power, "==", allowed=0.08)
 
 
 def _from_any_gradient(rng):
-    """The second step of the map T, from one gradient that favours some examples."""
+    """Check the map T's second step, from a gradient that favours some examples."""
     size = int(rng.integers(8, 13))
     found, activation = jacobians(rng, size)
     gradient = rng.standard_normal(size) ** 3
@@ -117,7 +117,7 @@ def _():
 
 
 def _rescaled(rng, normalise):
-    """Two stacks that differ in the lengths of their weights, from the same seed."""
+    """Compare two stacks of one seed that differ in the lengths of their weights."""
     seed, factors = int(rng.integers(2**31)), np.exp(rng.uniform(-2, 2, size=8))
     found = []
     for scales in (np.ones(8), factors):
@@ -132,7 +132,7 @@ def _rescaled(rng, normalise):
 
 
 def _activation_first(rng, size=2000):
-    """One layer with the activation in front of batch norm, in a large batch."""
+    """Check a layer with the activation in front of batch norm, in a large batch."""
     slope, bend, square = rng.uniform(0.5, 2, size=3)
 
     def activation(x):
@@ -173,9 +173,9 @@ def _(rng):
 
 
 def _residual(rng, lost):
-    """The growth through residual stacks, as its mean logarithm, against the product.
+    """Compare the mean log growth through residual stacks with that of the product.
 
-    ``lost(q, c)`` is what q loses until it is a layer's share of the variance.
+    ``lost(q, c)`` is subtracted from q to give a layer's share of the variance.
     """
     size, depth, logs = int(rng.integers(24, 32)), 16, []
 
@@ -195,7 +195,7 @@ def _residual(rng, lost):
 
 
 def _variance_over_batch(rng, depth=16):
-    """The centred covariance after residual stacks, from its mean trace."""
+    """Check the centred covariance after residual stacks, from its mean trace."""
     size, ends = int(rng.integers(16, 32)), []
     for _ in range(4):
         h = gaussian(rng, size, WIDTH)
@@ -207,7 +207,7 @@ def _variance_over_batch(rng, depth=16):
 
 
 def _gamma_ratio(rng):
-    """The product over layers against Euler's, and its growth per doubling."""
+    """Compare the product over layers with gamma functions; check a doubled depth."""
     size, variance = int(rng.integers(16, 64)), rng.uniform(0.5, 2)
     factor, (q, c) = growth_factor("tanh", size), fixed_point("tanh", size)
     start, depth = variance / (q - c), 2**16
@@ -253,7 +253,7 @@ def _next_cosine(c):
 
 
 def _settled(rng, power):
-    """Where cosines go with depth: without batch norm, and with it."""
+    """Check where cosines go with depth, without batch norm and with it."""
     cosine, depth = rng.uniform(0, 0.9), 20_000
     for _ in range(depth):
         cosine = _next_cosine(cosine)
@@ -294,7 +294,7 @@ def _(rng):
 
 
 def _unit_by_unit(rng):
-    """The gradient on the two sides of a batch norm within a stack, unit by unit."""
+    """Compare gradients on the two sides of a batch norm in a stack, unit by unit."""
     size = int(rng.integers(16, 32))
     x = torch.relu(normalised(gaussian(rng, size, WIDTH)))
     h = (x @ random_weights(rng, 1)[0]).requires_grad_()
@@ -310,9 +310,9 @@ def _unit_by_unit(rng):
 
 
 def _mean_factor(rng, lost, width=1024):
-    """The mean of 1 / variance over a wide layer's units, against its formula.
+    """Compare the mean of 1 / variance over a wide layer's units with its formula.
 
-    ``lost`` is what the count of values loses until it is that of the formula.
+    ``lost`` is what the formula subtracts from the count of values.
     """
     size = int(rng.integers(12, 16))
     x = torch.relu(normalised(gaussian(rng, size, width)))
@@ -348,7 +348,7 @@ def _(rng):
 
 
 def _trained(arm, size, seed, depth=40):
-    """Accuracy of the record's stacks at their best learning rate."""
+    """Return the accuracy of the record's stacks at their best learning rate."""
     record = load_record("yang-trainability")
     names = ("arms", "depths", "batch_sizes", "seeds")
     place = [
@@ -395,5 +395,5 @@ def _(rng):
 
 @mf_untrainable.printed
 def _():
-    """Forty layers without a skip, nearly linear where they start."""
+    """Take forty layers without a skip, nearly linear where they start."""
     return Check(_trained("near_linear", 128, 0), 0.5, "<=", allowed=0.0)

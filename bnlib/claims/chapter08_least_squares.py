@@ -13,7 +13,7 @@ chapter_claim = functools.partial(claim, chapter="08-length-direction", kind="th
 
 
 def random_data(rng, centred=True):
-    """Inputs of uneven scales and mixed columns, and targets that depend on them."""
+    """Draw inputs of uneven scales and mixed columns, and targets that follow."""
     n, d = int(rng.integers(20, 60)), int(rng.integers(2, 8))
     mix = rng.standard_normal((d, d)) + 2 * np.eye(d)
     X = rng.standard_normal((n, d)) * rng.uniform(0.3, 3, d) @ mix
@@ -22,13 +22,13 @@ def random_data(rng, centred=True):
 
 
 def moments(X, y):
-    """u = mean(-y x) and S = mean(x x^T), from the rows one by one."""
+    """Return u = mean(-y x) and S = mean(x x^T), from the rows one by one."""
     u = np.mean([-target * row for row, target in zip(X, y)], axis=0)
     return u, np.mean([np.outer(row, row) for row in X], axis=0)
 
 
 def loss_at(X, y, weights):
-    """The mean squared error, from the data."""
+    """Return the mean squared error, from the data."""
     return ((y - X @ weights) ** 2).mean()
 
 
@@ -87,7 +87,7 @@ def _(rng):
 
 
 def _constant(rng, sign):
-    """The loss from the data, and from u and S; the minimiser, by lstsq."""
+    """Compare the loss from the data with that from u and S; the minimiser, too."""
     X, y = random_data(rng)
     u, S = moments(X, y)
     weights = rng.standard_normal(len(u))
@@ -131,7 +131,7 @@ def _():
 
 
 def _normalised_loss(rng, form):
-    """The loss of the normalised model, from the data, against a form in u and S."""
+    """Compare the normalised model's loss, from the data, with a form in u and S."""
     X, y = random_data(rng)
     u, S = moments(X, y)
     w, g = rng.standard_normal(len(u)), rng.standard_normal()
@@ -172,7 +172,7 @@ def _():
 
 
 def _best_length(rng, sign):
-    """The parabola through three losses of the data, against the closed form."""
+    """Compare the parabola through three losses of the data with the closed form."""
     X, y = random_data(rng)
     problem, w = LeastSquares(X, y), rng.standard_normal(X.shape[1])
     unit = w / np.sqrt(((X @ w) ** 2).mean())

@@ -42,7 +42,7 @@ def _(rng):
 
 
 def _direction(rng, squared):
-    """The gradient in w of the normalised loss, at any length, by autograd."""
+    """Check the gradient in w of the normalised loss, at any length, by autograd."""
     problem = random_quadratic(rng)
     w, g = rng.standard_normal(len(problem.u)), rng.standard_normal()
     leaf = torch.tensor(w, requires_grad=True)
@@ -74,7 +74,7 @@ def _(rng):
 
 
 def _middle(rng, old_variables):
-    """rho and f between a far point and the best, beside the mean of their values."""
+    """Compare rho and f midway between a far point and the best with the mean value."""
     problem = random_quadratic(rng)
     best, w = (
         -np.linalg.solve(problem.S, problem.u),
@@ -116,7 +116,7 @@ def _(rng):
 
 
 def _below(rng, gaps_of, power, steps=25):
-    """Any start on any problem, and the slowest start on its slowest neighbour."""
+    """Bound the gaps from a random start, and from the slowest start on its problem."""
     problem = random_quadratic(rng)
     checks = []
     for case, w in ((problem, rng.standard_normal(len(problem.u))), slowest(problem)):
@@ -128,7 +128,7 @@ def _below(rng, gaps_of, power, steps=25):
 
 
 def _adaptive_gaps(problem, w, steps):
-    """The gaps of rho under the steps of the theorem."""
+    """Return the gaps of rho under the steps of the theorem."""
     gaps = []
     for _ in range(steps + 1):
         gaps.append(problem.rho(w) - problem.least)
@@ -181,9 +181,9 @@ def _(rng):
 
 
 def _plain_gaps(problem, w, steps):
-    """The gaps of plain gradient descent with step 1/(2L), from u and S.
+    """Return the gaps of plain gradient descent with step 1/(2L), from u and S.
 
-    It starts at -w, for the minimum is -S^-1 u.
+    It starts at -w, because the minimum is -S^-1 u.
     """
     weights, gaps = -w, []
     for _ in range(steps + 1):

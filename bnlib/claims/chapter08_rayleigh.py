@@ -31,17 +31,17 @@ class Pencil(NamedTuple):
         return (w @ self.B @ w) / (w @ self.A @ w)
 
     def odds(self, w, largest, second):
-        """(lambda_1 - rho) / (rho - lambda_2)."""
+        """Return (lambda_1 - rho) / (rho - lambda_2)."""
         return (largest - self.quotient(w)) / (self.quotient(w) - second)
 
     def step(self, w, smallest):
-        """The step along the A-gradient that the bound is for."""
+        """Return the step along the A-gradient that the bound is for."""
         along = np.linalg.solve(self.A, self.B @ w) - self.quotient(w) * w
         return w + along / (self.quotient(w) - smallest)
 
 
 def random_pencil(rng, semidefinite=False):
-    """Draw one of three to nine dimensions."""
+    """Draw a pencil of three to nine dimensions."""
     d = int(rng.integers(3, 10))
     root, other = rng.standard_normal((2, d, d))
     A = root @ root.T + 0.3 * np.eye(d)
@@ -50,7 +50,7 @@ def random_pencil(rng, semidefinite=False):
 
 
 def near_the_first(rng, pencil):
-    """A vector whose quotient lies above the second eigenvalue."""
+    """Draw a vector whose quotient lies above the second eigenvalue."""
     first, noise = pencil.vectors[:, 0], rng.standard_normal(len(pencil.A))
     while pencil.quotient(first + noise) <= pencil.eigenvalues[1]:
         noise *= 0.7
@@ -58,7 +58,7 @@ def near_the_first(rng, pencil):
 
 
 def _bound(rng, power):
-    """Two starts: any that the bound allows, and one in the plane of v1 and v2."""
+    """Check the bound from a random start, and from one in the plane of v1 and v2."""
     pencil = random_pencil(rng)
     largest, second, *_, smallest = pencil.eigenvalues
     factor = 1 - (largest - second) / (largest - smallest)
@@ -113,7 +113,7 @@ def _():
 
 
 def _power_step(rng, shift):
-    """The gradient step, differentiated by torch, against a shifted power step."""
+    """Compare the gradient step, differentiated by torch, with a shifted power step."""
     pencil = random_pencil(rng)
     w = near_the_first(rng, pencil)
     leaf = torch.tensor(w, requires_grad=True)
@@ -147,14 +147,14 @@ def _(rng):
 
 
 def tangent(problem, w):
-    """tan of the S-angle between w and the best direction S^-1 u."""
+    """Return tan of the S-angle between w and the best direction S^-1 u."""
     best = np.linalg.solve(problem.S, problem.u)
     across = w - (problem.u @ w) / (problem.u @ best) * best
     return problem.norm(across) / (abs(problem.u @ w) / problem.norm(best))
 
 
 def _rank_one(rng, factor):
-    """Two steps on B = u u^T: along the S-gradient, and along the plain one."""
+    """Check two steps on B = u u^T: along the S-gradient, and along the plain one."""
     problem = random_quadratic(rng, d=int(rng.integers(3, 12)))
     w = rng.standard_normal(len(problem.u))
     rate = problem.norm(w) ** 2 / (2 * abs(problem.rho(w)))
@@ -202,7 +202,7 @@ def _():
 
 
 def slow_pencil(rng):
-    """One where the second eigenvector is also A's slowest, and a start beside it."""
+    """Draw a pencil whose second eigenvector is A's slowest, and a start beside it."""
     basis, _ = np.linalg.qr(rng.standard_normal((4, 4)))
     a = np.array([rng.uniform(0.5, 1), rng.uniform(0.1, 0.4), 1.0, 1.0])
     eigenvalues = np.array([1.0, rng.uniform(0.1, 0.8), 0.05, 0.0])
@@ -211,7 +211,7 @@ def slow_pencil(rng):
 
 
 def _preconditioned(rng, contraction):
-    """One step of the eigensolver with the preconditioner I/L, on two pencils."""
+    """Check a step of the eigensolver with the preconditioner I/L, on two pencils."""
     pencil = random_pencil(rng, semidefinite=True)
     checks = []
     for case, w in ((pencil, near_the_first(rng, pencil)), slow_pencil(rng)):

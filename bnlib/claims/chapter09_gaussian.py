@@ -23,7 +23,7 @@ chapter_claim = functools.partial(
 
 
 def _labelled(rng, covariance_of):
-    """Moments of z = -y x over a finite set of inputs and labels of size 1."""
+    """Check moments of z = -y x over a finite set of inputs and labels of size 1."""
     n, d = int(rng.integers(10, 40)), int(rng.integers(2, 6))
     X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) + rng.standard_normal(
         d
@@ -57,7 +57,7 @@ def _(rng):
 
 
 def _stein(rng, covariance_of):
-    """bnlib's gradient from c1 and c2 against torch's derivative of the expectation."""
+    """Compare bnlib's gradient from c1 and c2 with torch's of the expectation."""
     problem = random_gaussian(rng)
     w, g = random_direction(rng, problem)
     w = g * w / problem.norm(w)
@@ -91,7 +91,7 @@ def _(rng):
 
 
 def _critical(rng, factor):
-    """The logistic minimum against the closed form; three losses' against c1 and c2."""
+    """Compare the logistic minimum with the closed form, minima with c1 and c2."""
     problem = random_gaussian(rng, losses=("logistic",))
     other = random_gaussian(rng, losses=("shifted_sigmoid", "pseudo_huber"))
     found = _minimiser(rng, problem)
@@ -109,7 +109,7 @@ def _critical(rng, factor):
 
 
 def _minimiser(rng, problem):
-    """A minimum that SciPy finds from near 0."""
+    """Return a minimum that SciPy finds from near 0."""
     found = optimize.minimize(
         lambda w: problem.value(torch.from_numpy(w)).item(),
         1e-3 * rng.standard_normal(len(problem.u)),
@@ -121,7 +121,7 @@ def _minimiser(rng, problem):
 
 
 def _even_at_the_origin():
-    """A smooth loss with phi'(0) = 0, and the length at which E phi'' vanishes."""
+    """Return a smooth loss with phi'(0) = 0, and the length where E phi'' vanishes."""
 
     def phi(t):
         return torch.log(torch.cosh(t)) + 2 * torch.exp(-(t**2) / 2)
@@ -166,13 +166,13 @@ def _():
         return WEIGHTS @ phi(u @ w + spread * NODES)
 
     critical = gradient(value, w).norm().item()
-    # A point that is not critical shows nothing; NaN is no failure either.
+    # A point that is not critical shows nothing, and a NaN is no failure.
     cosine = abs(u @ w / u.norm() / w.norm()) if critical < 1e-12 else float("nan")
     return Check(cosine, 1.0, "==", allowed=1e-3)
 
 
 def _length_slope(problem, w, g):
-    """The derivative of f in the length g, by torch."""
+    """Return the derivative of f in the length g, by torch."""
     length = torch.tensor(g, dtype=torch.float64, requires_grad=True)
     return torch.autograd.grad(problem.normalised(w, length), length)[0].item()
 
@@ -211,9 +211,9 @@ def _(rng):
 
 
 def _cosine(rng, euclidean):
-    """The direction's gradient, by torch, against rho's; and the formula for WN.
+    """Compare the direction's gradient, by torch, with rho's; check the WN formula.
 
-    And weight normalization's at the best length, where it is parallel too.
+    At the best length, weight normalization's gradient is parallel to rho's, too.
     """
     problem = random_gaussian(rng)
     w, g = random_direction(rng, problem)
@@ -236,7 +236,7 @@ def _cosine(rng, euclidean):
 
 
 def _best_length(problem, w):
-    """The length of slope zero in the norm of S, by bisection."""
+    """Return the length of slope zero in the norm of S, by bisection."""
     far = -float(torch.sign(problem.u @ w))
     while _length_slope(problem, w, far) * far < 0:
         far *= 2

@@ -22,12 +22,12 @@ chapter_claim = functools.partial(
 
 
 def corrected_h(problem, w, g):
-    """c1 u.w."""
+    """Return c1 u.w."""
     return printed_h(problem, w, g, power=1)
 
 
 def printed_h(problem, w, g, power=0):
-    """The h in print; with power 1 the second term has its factor g / |w|_S."""
+    """Return the h in print; power 1 gives the second term its factor g / |w|_S."""
     first, second = expectations(problem, g * w / problem.norm(w))
     along = float(problem.u @ w)
     factor = float(g / problem.norm(w)) ** power
@@ -35,7 +35,7 @@ def printed_h(problem, w, g, power=0):
 
 
 def _steps(problem, w, g, h):
-    """The step in w with this h, and the step on rho, both differentiated by torch."""
+    """Return the step in w with this h and the step on rho, by torch's derivatives."""
     size = -(float(problem.norm(w)) ** 3) / (problem.L * g * h)
     moved = -size * gradient(lambda v: problem.normalised(v, g), w)
     rate = float(problem.norm(w)) ** 2 / (2 * problem.L * abs(float(problem.rho(w))))
@@ -66,7 +66,7 @@ def _(rng):
 
 
 def _h(rng, power):
-    """The h that the two gradients need, from their quotient, against the formula."""
+    """Compare the h that the two gradients need, their quotient, with the formula."""
     problem = random_gaussian(rng)
     w, g = random_direction(rng, problem)
     slope = gradient(lambda v: problem.normalised(v, g), w)
@@ -108,7 +108,7 @@ def _():
 
 
 def _order(rng, shift):
-    """The slope in g at the pairs of a run, by torch, beside the slope's size."""
+    """Compare the slope in g at the pairs of a run, by torch, with 0 and its size."""
     problem = random_gaussian(rng, losses=("logistic", "shifted_sigmoid"))
     w, _ = random_direction(rng, problem)
     trace = gdnp(problem.ours, w.numpy(), steps=4, bisection_steps=60)
@@ -182,7 +182,7 @@ def _(rng):
 
 
 def _pythagoras(rng, power):
-    """A function that is no expectation, differentiated in three ways."""
+    """Differentiate a function that is no expectation in three ways."""
     problem = random_gaussian(rng)
     w, g = random_direction(rng, problem)
     mix = torch.from_numpy(rng.standard_normal((4, len(w))))

@@ -30,7 +30,7 @@ chapter_claim = functools.partial(
 
 
 def slope_in_g(problem, w, g):
-    """The derivative in the length, by torch."""
+    """Return the derivative in the length, by torch."""
     leaf = torch.tensor(float(g), dtype=torch.float64, requires_grad=True)
     return torch.autograd.grad(problem.normalised(w, leaf), leaf)[0].item()
 
@@ -66,19 +66,19 @@ def _():
 
 
 def direction_bound(problem):
-    """Phi, a bound on |c1|."""
+    """Return Phi, a bound on |c1|."""
     return LIPSCHITZ[problem.loss] * share_of_direction(problem.lambda_1)
 
 
 def share_of_direction(lambda_1):
-    """Phi where |phi'| is at most 1."""
+    """Return Phi for losses with |phi'| at most 1."""
     return 1 + np.sqrt(2 * lambda_1 / (np.pi * (1 - lambda_1)))
 
 
 def _near_the_bound(lambda_1, turn):
-    """|c1| of a loss |t - kink| with its corner rounded off, beside Phi.
+    """Compare |c1| of a loss |t - kink|, its corner rounded off, with Phi.
 
-    On the line t has the deviation 1 and this mean, if scaled so. c1 is the mean of
+    If scaled so, t has standard deviation 1 and mean m on the line. c1 is the mean of
     phi'(t) (1 - m (t - m)): near Phi's first term if phi' is 1 all over, near the
     second, for a large lambda_1, if phi' turns where the bracket does.
     """
@@ -126,7 +126,7 @@ def _(rng):
 
 
 def bracket(problem, w):
-    """Lengths between which the slope in g goes from minus to plus."""
+    """Return lengths between which the slope in g goes from minus to plus."""
     side = -float(torch.sign(problem.u @ w))
     near, far = 0.0, side
     while slope_in_g(problem, w, far) * side < 0:
@@ -135,7 +135,7 @@ def bracket(problem, w):
 
 
 def halve(problem, w, ends, times):
-    """The bracket after so many halvings."""
+    """Return the bracket after this many halvings."""
     low, high = ends
     for _ in range(times):
         middle = (low + high) / 2
@@ -147,7 +147,7 @@ def halve(problem, w, ends, times):
 
 
 def _tight():
-    """A problem, direction and bracket with which the bound is nearly attained.
+    """Return a problem, direction and bracket that nearly attain the bound.
 
     S is the identity and the root close to 0, where the logistic loss bends most;
     it lies beside the bracket's lower end, and every halving leaves the upper one.
@@ -159,10 +159,10 @@ def _tight():
 
 
 def _scalar(rng, less):
-    """The slopes at the ends of a halved bracket; f's smoothness is zeta L.
+    """Bound the slopes at the ends of a halved bracket; f's smoothness is zeta L.
 
-    And the sharper bound of the chapter, with zeta in place of zeta L / mu.
-    ``less`` counts that many halvings too many.
+    The chapter's sharper bound, with zeta in place of zeta L / mu, is checked too.
+    The bounds count ``less`` halvings too many.
     """
     problem, halvings = random_gaussian(rng), int(rng.integers(1, 10))
     w, _ = random_direction(rng, problem)
@@ -196,7 +196,7 @@ def _(rng):
 
 @k_scalar_bound.printed
 def _():
-    # Data a hundred times as large: the left side is invariant, the right is not.
+    # The data are a hundred times as large: only the right side changes.
     S = 1e4 * torch.diag(torch.tensor([1.0, 2.0], dtype=torch.float64))
     u = torch.tensor([60.0, 40.0], dtype=torch.float64)
     problem = Gaussian(u, S, "logistic", 1e4, 2e4)
@@ -207,7 +207,7 @@ def _():
 
 
 def _combined(rng, power, steps=10, halvings=40):
-    """Any start on any problem, and the slowest start on its tightest neighbour."""
+    """Bound runs from a random start, and from the slowest start on a tight case."""
     problem = random_gaussian(rng, condition=10 ** rng.uniform(0.2, 0.6))
     start, _ = random_direction(rng, problem)
     checks = []

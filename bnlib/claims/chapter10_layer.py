@@ -93,14 +93,14 @@ def _(rng):
 
 
 def minimum(layer, start):
-    """A minimum that SciPy finds from the start."""
+    """Return a minimum that SciPy finds from the start."""
     joint = layer.ours.joint
     found = optimize.minimize(joint.value, start.ravel(), jac=joint.gradient)
     return torch.from_numpy(found.x.reshape(start.shape))
 
 
 def _critical(layer, W, bend):
-    """What the theorem says at a critical point W, with torch's coefficients."""
+    """Check what the theorem says at a critical point W, with torch's coefficients."""
     alpha, beta = coefficients(layer, layer.inputs(W), WEIGHTS, W, bend)
     line = layer.gaussian.best
     across = W - torch.outer(W @ line, line) / (line @ line)
@@ -113,7 +113,7 @@ def _critical(layer, W, bend):
 
 
 def found_minimum(rng, m, losses=CONVEX):
-    """A minimum of a random layer with S = I: short weights, quick quadrature."""
+    """Return a minimum of a random layer with S = I and short weights, for speed."""
     theta, loss = rng.uniform(1, 3, m), str(rng.choice(losses))
     layer = plain_layer(rng.uniform(0.1, 0.5), theta, loss)
     return layer, critical_point(
@@ -122,7 +122,7 @@ def found_minimum(rng, m, losses=CONVEX):
 
 
 def _line(rng, bend):
-    """An off-line minimum, another one of two units, and one of a single unit."""
+    """Check an off-line minimum, another of two units, and one of a single unit."""
     checks = []
     for found in (off_line(int(rng.integers(2))), found_minimum(rng, m=2)):
         checks += _critical(*elsewhere(rng, *found), bend)
@@ -159,14 +159,14 @@ def _(rng):
 def _():
     layer, W = off_line(1)
     slope = gradient(layer.value, W).norm().item()
-    # A point that is not critical shows nothing; NaN is no failure either.
+    # A point that is not critical shows nothing, and a NaN is no failure.
     cosines = torch.cosine_similarity(W, layer.gaussian.best[None], dim=1).abs()
     found = cosines if slope < 1e-12 else float("nan") * cosines
     return Check(found, 1.0, "==", allowed=1e-3)
 
 
 def _across(rng, bend):
-    """The second derivative across the line, by torch, against beta's form."""
+    """Compare the second derivative across the line, by torch, with beta's form."""
     layer = random_layer(rng, m=int(rng.integers(2, 5)))
     gaussian, m = layer.gaussian, len(layer.theta)
     line = gaussian.best / np.sqrt(gaussian.lambda_1)
@@ -220,7 +220,7 @@ def _(rng):
 
 
 def _zero_mean(rng, theta):
-    """Values with u = 0 at (w, -w) and at random weights, against the loss at 0."""
+    """Compare values with u = 0, at (w, -w) and random weights, with the loss at 0."""
     gaussian = random_gaussian(rng, losses=CONVEX)
     gaussian = gaussian._replace(u=0 * gaussian.u)
     layer = Layer(gaussian, torch.from_numpy(theta), str(rng.choice(list(ACTIVATIONS))))

@@ -33,7 +33,7 @@ ON_LINE = (-0.515060, -1.616691)
 _COUNT, _REACH = 601, 9.0
 _SPACING = 2 * _REACH / (_COUNT - 1)
 _X, _WEIGHTS = (part.numpy() for part in grid(_COUNT, reach=_REACH))
-# Of a term, and of NumPy's pairwise sum of all: in all far below 200 roundings.
+# A term and NumPy's pairwise sum together stay far below 200 roundings.
 _ROUNDING = 200 * 2.0**-53
 
 
@@ -43,7 +43,7 @@ class Certificate(NamedTuple):
     Attributes
     ----------
     error : float
-        Of each expectation at most, rounding included.
+        The largest error of an expectation, rounding included.
     value : float
         The loss at the point, up to this error.
     slope : float
@@ -53,7 +53,7 @@ class Certificate(NamedTuple):
     lipschitz : float
         A Lipschitz constant of the Hessian.
     radius : float
-        A minimum lies within it of the point.
+        A minimum lies within this distance of the point.
     remaining : float
         The smallest eigenvalue within the radius is at least this.
     """
@@ -84,7 +84,7 @@ def certificate(layer, W):
 
 
 def _derivatives(u, theta, W):
-    """Value, gradient and Hessian by the trapezoidal rule, the formulas written out."""
+    """Return value, gradient and Hessian by the trapezoidal rule and by formulas."""
     z = u + _X * np.sqrt([1 - u @ u, 1.0])
     hidden = np.tanh(z @ W.T)
     slope = 1 - hidden**2
@@ -121,13 +121,13 @@ def _error(theta, W):
 
 
 def on_line(layer, case):
-    """The critical point on the line with both units equal."""
+    """Return the critical point on the line with both units equal."""
     near = torch.tensor([[ON_LINE[case], 0.0]] * 2, dtype=torch.float64)
     return critical_point(layer, near)
 
 
 def _strict(rng, on):
-    """A certified minimum, six digits of it, its value, in other coordinates too."""
+    """Check a certified minimum: six digits, and its value in other coordinates."""
     case = int(rng.integers(2))
     layer, W = off_line(case)
     merged = on_line(layer, case)
@@ -145,7 +145,7 @@ def _strict(rng, on):
         Check(gap, other.error + proved.error, ">=", allowed=0.0),
         Check(proved.value, layer.ours.value(W.numpy()), "==", allowed=1e-9),
     ]
-    if not on:  # two parallel units leave torch's quadrature nothing to factor
+    if not on:  # torch's quadrature cannot factor two parallel units
         value = there.value(moved).item()
         checks.append(Check(value, layer.ours.value(W.numpy()), "==", allowed=1e-9))
     return Check.worst(*checks)
@@ -172,8 +172,8 @@ def _(rng):
 
 
 def _merged(rng, share):
-    """The curvatures at two equal units, this share of the best length out."""
-    # Best lengths stay short, which torch's quadrature needs.
+    """Check the curvatures at two equal units, at this share of the best length."""
+    # Best lengths stay short, because torch's quadrature needs it.
     lambda_1, theta = rng.uniform(0.05, 0.5), rng.uniform(0.75, 2.5, 2)
     layer = plain_layer(lambda_1, theta)
 

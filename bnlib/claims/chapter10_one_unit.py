@@ -29,7 +29,7 @@ _SPACE, _SPACE_WEIGHTS = grid(41, dimensions=3)
 
 
 def along_u(layer, w, index, others):
-    """What multiplies u in the gradient of the unit, from torch's alpha and beta."""
+    """Return u's factor in the gradient of the unit, from torch's alpha and beta."""
     line = layer.gaussian.best
     pair = layer.inputs(torch.stack([line, w]))
     t = pair[:, :1] * others
@@ -41,7 +41,7 @@ def along_u(layer, w, index, others):
 
 
 def _unit_step(rng, off):
-    """GDNP's step on one unit against the step on rho, both by torch and by bnlib."""
+    """Compare GDNP's step on one unit with the step on rho, by torch and by bnlib."""
     layer = random_layer(rng, m=int(rng.integers(2, 4)))
     gaussian, index = layer.gaussian, int(rng.integers(2))
     others = lengths_on_line(rng, layer, index)
@@ -108,7 +108,7 @@ def _():
 
 
 def _skewed(rng, d):
-    """Rows that no Gaussian draws, and what it takes to handle them as one."""
+    """Draw rows that are not Gaussian, and the Gaussian of the same moments."""
     mix = rng.standard_normal((d, d)) + 2 * np.eye(d)
     rows = torch.from_numpy((rng.exponential(size=(100, d)) - 0.6) @ mix)
     S, u = rows.T @ rows / len(rows), rows.mean(dim=0)
@@ -116,10 +116,10 @@ def _skewed(rng, d):
 
 
 def _turning(rng, gaussian_data):
-    """The gradient in a unit's direction, for two output weights, on and off the line.
+    """Check the gradient in a unit's direction, for two output weights.
 
-    On the line it is 0; off it, it has a direction in which theta is not, and by its
-    size it is not 0.
+    On the line it is 0. Off the line it is not 0, and it lies along a vector that does
+    not depend on theta.
     """
     layer = random_layer(rng, losses=("logistic",))
     rows, skewed = _skewed(rng, len(layer.gaussian.u))
@@ -142,7 +142,7 @@ def _turning(rng, gaussian_data):
         changed = layer._replace(theta=torch.stack([theta, layer.theta[1]]))
 
         def value(v, changed=changed):
-            """f at the direction with these coordinates in the pair's plane."""
+            """Return f at the direction with these coordinates in the pair's plane."""
             t = torch.stack([nodes @ (g * v / v.norm()), held], dim=1)
             return weights @ PHI["logistic"](changed.output(t))
 
@@ -175,7 +175,7 @@ def _(rng):
 
 
 def _blocks(rng, gaussian_data):
-    """Second derivatives by autograd, all units on the line, at random g and theta."""
+    """Check second derivatives, by autograd, with all units on the line."""
     mix = torch.from_numpy(rng.standard_normal((3, 3)) + 2 * np.eye(3))
     rows, skewed = _skewed(rng, 3)
     if gaussian_data:

@@ -42,7 +42,7 @@ BEND = {"tanh": 4 / (3 * np.sqrt(3)), "erf": 2 / np.sqrt(np.pi) * np.sqrt(2 / np
 
 
 def constants(layer, index, others):
-    """C and zeta of the bound on one unit."""
+    """Return C and zeta of the bound on one unit."""
     loss, own = layer.gaussian.loss, float(layer.theta[index].abs())
     slope, bend = SLOPE[layer.activation], BEND[layer.activation]
     spread = 2 * layer.gaussian.lambda_1 / (np.pi * (1 - layer.gaussian.lambda_1))
@@ -53,7 +53,7 @@ def constants(layer, index, others):
 
 
 def bracket(slope):
-    """Lengths between which the slope goes from minus to plus, one of them 0."""
+    """Return lengths, one of them 0, between which the slope turns positive."""
     side = -float(np.sign(slope(0.0)))
     far = side
     while slope(far) * side < 0:
@@ -62,7 +62,7 @@ def bracket(slope):
 
 
 def lower_end(slope, ends, halvings):
-    """The lower end of the bracket after so many halvings."""
+    """Return the lower end of the bracket after this many halvings."""
     low, high = ends
     if not slope(low) < 0 < slope(high):
         raise ValueError(f"no change of sign between {low} and {high}")
@@ -73,7 +73,7 @@ def lower_end(slope, ends, halvings):
 
 
 def slope_in_length(layer, w, index, others):
-    """The function g -> df/dg at the unit's direction w, by torch."""
+    """Return the function g -> df/dg at the unit's direction w, by torch."""
     pair = layer.inputs(torch.stack([layer.gaussian.best, w / layer.gaussian.norm(w)]))
 
     def value(g):
@@ -85,9 +85,9 @@ def slope_in_length(layer, w, index, others):
 
 
 def bound_of_unit(layer, index, others, w, steps, width=None, power=2, halvings=12):
-    """The squared gradient of a unit after GDNP and halvings, beside the bound.
+    """Compare a unit's squared gradient, after GDNP and halvings, with the bound.
 
-    The bracket is found from 0, and then has this width about the best length.
+    The bracket is found from 0; given a width, it has that width about the best length.
     """
     gaussian = layer.gaussian
     W = torch.outer(others, gaussian.best).numpy()
@@ -110,9 +110,9 @@ def bound_of_unit(layer, index, others, w, steps, width=None, power=2, halvings=
 
 
 def _bound(rng, power):
-    """Any start on any problem, and the slowest start on its tightest neighbour."""
+    """Bound runs from a random start, and from the slowest start on a tight case."""
     layer = random_layer(rng, losses=CONVEX, condition=10 ** rng.uniform(0.3, 0.5))
-    # Best lengths stay short, which torch's quadrature needs.
+    # Best lengths stay short, because torch's quadrature needs it.
     gaussian = layer.gaussian._replace(u=0.7 * layer.gaussian.u)
     layer = layer._replace(gaussian=gaussian, theta=2 * layer.theta)
     start = random_unit(rng, layer.gaussian)
@@ -168,7 +168,7 @@ def _():
 
 
 def _line_hessian(layer, lengths):
-    """Second derivatives of f in the coefficients of S^-1 u, by torch."""
+    """Return second derivatives of f in the coefficients of S^-1 u, by torch."""
     lambda_1 = layer.gaussian.lambda_1
     s = lambda_1 + np.sqrt(lambda_1 * (1 - lambda_1)) * NODES
 
@@ -179,7 +179,7 @@ def _line_hessian(layer, lengths):
 
 
 def _sweeps(rng, power):
-    """How fast exact sweeps on the line converge, and what one of them leaves."""
+    """Check how fast exact sweeps on the line converge, and the slope after one."""
     theta = rng.uniform(0.8, 1.6, 2)
     layer = plain_layer(rng.uniform(0.35, 0.5), theta)
     layer, start = elsewhere(rng, layer, torch.tensor([[-1.0, 0.0]] * 2).double())

@@ -17,7 +17,7 @@ chapter_claim = functools.partial(
 
 
 def _nonnegative(rng, last):
-    """Margins of examples with label -1, and a linear function as a network."""
+    """Check margins of examples with label -1, and a linear function as a network."""
     x = random_inputs(rng, count=20)
     nets = [random_layers(rng, x.shape[1]) for _ in range(5)]
     margins = torch.stack([-last(network(layers, x)) for layers in nets])
@@ -115,12 +115,12 @@ def _(rng):
 
 
 def entrywise(matrix, p):
-    """The entrywise p-norm."""
+    """Return the entrywise p-norm."""
     return (matrix.abs() ** p).sum() ** (1 / p)
 
 
 def complexity(outputs):
-    """The exact empirical Rademacher complexity of a finite class.
+    """Return the exact empirical Rademacher complexity of a finite class.
 
     ``outputs`` has a row for each function and a column for each point.
     """
@@ -132,7 +132,7 @@ def complexity(outputs):
 
 
 def _lengths(rng, product):
-    """One network in lengths and directions, and a class of networks of its shape."""
+    """Check a network in lengths and directions, and a class of its shape."""
     p = float(rng.choice([1.0, 1.5, 2.0, 3.0]))
     x = random_inputs(rng)
     layers = random_layers(rng, x.shape[1])
@@ -185,7 +185,7 @@ def _():
 
 
 def _operator(matrix):
-    """The norms max |Ax|_p / |x|_p for p = 1, 2 and infinity."""
+    """Return the norms max |Ax|_p / |x|_p for p = 1, 2 and infinity."""
     norms = [torch.linalg.matrix_norm(matrix, p) for p in (1, 2, torch.inf)]
     return torch.stack(norms)
 
@@ -250,14 +250,14 @@ SURROGATES = {
 
 
 def _above_mistakes(rng, names):
-    """Surrogates against the 0-1 loss, which counts a margin of 0 as a mistake."""
+    """Compare surrogates with the 0-1 loss, which counts a margin of 0 as a mistake."""
     m = torch.from_numpy(np.append(rng.standard_normal(50) * 3, 0.0))
     mistakes = (m <= 0).double()
     return [Check(SURROGATES[name](m), mistakes, ">=", allowed=0.0) for name in names]
 
 
 def _every_sample(rng, factor):
-    """The bound's three steps and its probability, exactly, on a finite population.
+    """Check the bound's three steps and its probability on a finite population.
 
     The points are orthonormal and the class is the corners of a cube, which fits
     every labelling: the first step is then nearly an equality.

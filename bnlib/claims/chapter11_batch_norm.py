@@ -17,7 +17,7 @@ chapter_claim = functools.partial(
 
 
 def _inputs(rng, variances):
-    """Centred inputs with exactly these variances and no correlation."""
+    """Draw centred inputs with exactly these variances and no correlation."""
     d = len(variances)
     x = rng.standard_normal((3 * d, d))
     orthogonal, _ = np.linalg.qr(x - x.mean(axis=0))
@@ -25,7 +25,7 @@ def _inputs(rng, variances):
 
 
 def _of_batch(x, y):
-    """The logistic loss of one linear unit with batch norm, and no shift."""
+    """Return the logistic loss of one linear unit with batch norm and no shift."""
 
     def loss(w, gamma):
         normed = batch_norm((x @ w)[:, None], None, None, gamma, training=True, eps=0.0)
@@ -35,7 +35,7 @@ def _of_batch(x, y):
 
 
 def _of_weights(x, y):
-    """The same with weight normalization."""
+    """Return the logistic loss of one linear unit with weight normalization."""
 
     def loss(v, g):
         return softplus(-y * (x @ v) * g / torch.linalg.vector_norm(v)).sum()
@@ -44,13 +44,13 @@ def _of_weights(x, y):
 
 
 def slopes(loss, w, length):
-    """The gradients in the direction and in the length, by autograd."""
+    """Return the gradients in the direction and in the length, by autograd."""
     leaves = w.clone().requires_grad_(), length.clone().requires_grad_()
     return torch.autograd.grad(loss(*leaves), leaves)
 
 
 def _descend(loss, w, length, factor, steps=20, rate=0.05):
-    """Gradient descent, the length's learning rate times the factor."""
+    """Run gradient descent, with the length's learning rate times the factor."""
     for _ in range(steps):
         of_direction, of_length = slopes(loss, w, length)
         w = w - rate * of_direction
@@ -115,7 +115,7 @@ def _():
 
 
 def _layer(rng):
-    """Hidden activations, a layer's matrix, its lengths, and the loss above it."""
+    """Draw hidden activations, a layer's matrix, its lengths, and the loss above it."""
     count, inputs, units = 40, *(int(n) for n in rng.integers(3, 6, 2))
     x = rng.standard_normal((count, 4)) @ rng.standard_normal((4, inputs))
     h = torch.relu(torch.from_numpy(x + rng.standard_normal(inputs)))
@@ -127,7 +127,7 @@ def _layer(rng):
 
 
 def _projected(W, G, metric):
-    """Each row's gradient without its part along the metric's normal, metric @ w."""
+    """Return each row's gradient without its part along metric @ w, the normal."""
     normal = W @ metric
     squares = (W * normal).sum(dim=1, keepdim=True)
     inner = (W * G).sum(dim=1, keepdim=True)

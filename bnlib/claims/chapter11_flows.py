@@ -24,7 +24,7 @@ chapter_claim = functools.partial(
 
 
 def _instance(rng):
-    """A network whose layers have norms away from 1, examples, and labels."""
+    """Draw a network whose layers have norms away from 1, examples, and labels."""
     x = random_inputs(rng).numpy()
     units = layer_directions([W.numpy() for W in random_layers(rng, x.shape[1])])
     wanted = 1.5 ** rng.permutation(np.arange(1, len(units) + 1) - 1.5)
@@ -33,13 +33,13 @@ def _instance(rng):
 
 
 def _ours(layers, x, y):
-    """The gradient of the exponential loss in each layer, by bnlib."""
+    """Return the gradient of the exponential loss in each layer, by bnlib."""
     upstream = -y * np.exp(-y * relu_net(layers, x))
     return relu_net_gradients(layers, x, upstream)
 
 
 def _slopes(parts, x, y, compose):
-    """Autograd's gradient of the loss in numbers and arrays that make the layers."""
+    """Return autograd's gradient of the loss in the parts that make the layers."""
     leaves = [torch.from_numpy(np.array(part)).requires_grad_() for part in parts]
     x, y = torch.from_numpy(x), torch.from_numpy(y)
     loss = torch.exp(-y * network(compose(leaves), x)).sum()
@@ -67,7 +67,7 @@ def _lengths_and_directions(layers):
 
 
 def _free_descent(rng, power):
-    """The gradient in free rho_k and V_k, by autograd and by the formula."""
+    """Compare the gradient in free rho_k and V_k by autograd and by the formula."""
     layers, x, y = _instance(rng)
     lengths, units = _lengths_and_directions(layers)
     slopes = _slopes([*lengths, *units], x, y, _products)
@@ -111,7 +111,7 @@ def _():
 
 
 def _kept_norm(rng, of_projection):
-    """The norm's rate along a projected vector by autograd, and along a flow."""
+    """Check the norm's rate along a projected vector, by autograd, and along a flow."""
     p = rng.choice([1.0, 1.5, 3.0, 4.0])
     V, target = rng.standard_normal(5), rng.standard_normal(5)
     leaf = torch.tensor(V, requires_grad=True)
@@ -147,7 +147,7 @@ def _(rng):
 
 
 def _normalised_flow(rng, norm):
-    """The gradient in g and v by autograd and projected, and a step of descent."""
+    """Compare the gradient in g and v, by autograd, with projections; take a step."""
     d = int(rng.integers(2, 8))
     x, y = rng.standard_normal((6, d)), rng.choice([-1.0, 1.0], 6)
     v, g = rng.standard_normal(d), rng.uniform(0.5, 2)
@@ -183,7 +183,7 @@ def _(rng):
 
 
 def _velocities(rng, power):
-    """The directions' velocities under both flows, neither by its formula."""
+    """Compare the directions' velocities under both flows, neither by its formula."""
     layers, x, y = _instance(rng)
     lengths, units = _lengths_and_directions(layers)
     normalised = _slopes([*lengths, *units], x, y, _quotients)
@@ -244,7 +244,7 @@ def _():
 
 
 def _direction_slope(rng, formula):
-    """The derivative of W / |W|_p by autograd, and where the two maps vanish."""
+    """Check the derivative of W / |W|_p, by autograd, and where the two maps vanish."""
     W = rng.standard_normal(5) + np.array([3.0, 0, 0, 0, 0])
     checks = []
     for p in (1.5, 2.0, 3.0):
@@ -287,7 +287,7 @@ def _(rng):
 
 
 def _growth(rng, of_norms):
-    """The rates of the layers' norms under both flows, and the formula."""
+    """Compare the rates of the layers' norms under both flows with the formula."""
     layers, x, y = _instance(rng)
     lengths, units = _lengths_and_directions(layers)
     plain = _slopes(layers, x, y, list)

@@ -36,7 +36,7 @@ def _telling_rows(rng):
 
 
 def _margin_of_flow(rng, p):
-    """The flow's least normalised margin, and the bound from the loss."""
+    """Compare the flow's least normalised margin with the bound from the loss."""
     rows = _telling_rows(rng)
     gamma, direction = hard_margin(rows)
     if p == 1:
@@ -75,14 +75,14 @@ def _(rng):
 
 
 def _settling_rows(rng):
-    """Draw rows of which the nearest span the space, so that starts are forgotten."""
+    """Draw rows whose nearest ones span the space, so that starts are forgotten."""
     while not _settles(rows := separable_rows(rng, d=int(rng.integers(2, 4)))):
         pass
     return rows
 
 
 def _settles(rows):
-    """Whether what the limit leaves out is below rounding by log t = 400."""
+    """Return True if the limit's error is below rounding by log t = 400."""
     try:
         offset = limit_offset(rows)
     except ValueError:
@@ -102,13 +102,13 @@ def _settles(rows):
 
 
 def _offset(rng, wrong=0.0):
-    """The flow's part across the limit at log t = 400, and the predicted one."""
+    """Compare the flow's part across the limit, at log t = 400, with the prediction."""
     rows = _settling_rows(rng)
     _, direction, gamma, _ = max_margin(rows)
     flow = linear_flow(rows, rng.standard_normal(rows.shape[1]), [400.0, 800.0])
     across = flow.weights - np.outer(flow.weights @ direction, direction)
     expected = (1 + wrong) * limit_offset(rows)
-    # What is left of angle times log t falls as 1 / log t: it cancels here.
+    # The error of angle times log t falls as 1 / log t, so it cancels here.
     turned = [-1, 2] @ (angle(flow.weights, direction) * flow.log_times)
     return Check.worst(
         Check(across, np.stack([expected] * 2), "==", allowed=1e-6),
@@ -139,7 +139,7 @@ def _(rng):
 
 
 def _tangent_slope(point, x, rate):
-    """The derivative of v + rate (I - v v^T) x on the tangent space, by autograd."""
+    """Return the derivative of v + rate (I - v v^T) x on the tangent space."""
     x = torch.from_numpy(x)
     step = torch.func.jacrev(lambda v: v + rate * (x - v * (v @ x)))
     across = np.linalg.svd(point[None])[2][1:]
@@ -196,7 +196,7 @@ def _():
 
 
 def _coordinate_path(rng, of_coordinates):
-    """Least margins between the bounds, or those of the gradient flow's direction."""
+    """Check bounds on least margins, or on those of the gradient flow's direction."""
     rows = _telling_rows(rng)
     steps, rate = np.array([100, 1000, 4000]), rng.uniform(0.8, 1.0)
     gamma, largest = max_l1_margin(rows).margin, np.abs(rows).max()
@@ -240,7 +240,7 @@ def _(rng):
 
 
 def _constrained(rng, power):
-    """Margins and directions of the least loss at each length."""
+    """Check margins and directions of the least loss at each length."""
     rows = _settling_rows(rng)
     gamma, direction = hard_margin(rows)
     lengths = np.array([1.0, 10.0, 100.0, 1e4])

@@ -27,7 +27,7 @@ chapter_claim = functools.partial(
 
 
 def _logarithmic(rng, factor):
-    """The bounds on the length, with the margin or with a multiple of it."""
+    """Check the bounds on the length, with the margin or with a multiple of it."""
     rows = separable_rows(rng)
     start = rng.standard_normal(rows.shape[1])
     flow = linear_flow(rows, start, np.linspace(-2.0, 300.0, 16))
@@ -68,9 +68,9 @@ def _():
 
 
 def _product_rate(depth, margin, rho):
-    """The rate of the product of norms under gradient flow, by autograd.
+    """Return the rate of the product of norms under gradient flow, by autograd.
 
-    One unit a layer, all weights equal, one sample of that size.
+    There is one unit a layer, all weights are equal, and the one sample is ``margin``.
     """
     layers = [
         torch.full((1, 1), rho ** (1 / depth), dtype=torch.float64, requires_grad=True)
@@ -99,7 +99,7 @@ def _deep(rng, loglog):
 
 
 def _labelled(rng, count, depth):
-    """A network and examples that it separates with a loss below 1."""
+    """Draw a network and examples that it separates with a loss below 1."""
     x = random_inputs(rng, count)
     layers = random_layers(rng, x.shape[1], depth)
     f = network(layers, x)
@@ -112,7 +112,7 @@ def _labelled(rng, count, depth):
 
 
 def _lengthening(rng, share):
-    """The rates of the layers' lengths and of the loss, by autograd, in their bounds.
+    """Check the bounds on the rates of the layers' lengths and of the loss.
 
     With one example both bounds on the lengths are equalities; with one unit a layer,
     all weights alike, that on the loss is one, too.
@@ -190,7 +190,7 @@ def _():
 
 
 def _one_sample(rng, size, factor):
-    """What both flows keep, and the angle of the second at log t = 60 to 240."""
+    """Check what both flows keep, and the second's angle at log t = 60 to 240."""
     length, theta = rng.uniform(0.3, 2), rng.uniform(0.2, 1.5)
     x = rng.standard_normal(3)
     x *= size / np.linalg.norm(x)
@@ -243,12 +243,12 @@ def _two_rows(a, b):
 
 
 def _turned(flow):
-    """The angle to (1, 0), times log t."""
+    """Return the angle to (1, 0), times log t."""
     return angle(flow.weights, [1.0, 0.0]) * flow.log_times
 
 
 def _two_vectors(rng, both):
-    """The constant of both flows against its formula; the exponent of equal duals."""
+    """Compare both flows' constant with a formula; check the case of equal duals."""
     a, b = rng.permutation([rng.uniform(0.2, 0.5), rng.uniform(0.9, 1.4)])
     kappa = np.log(a / b) / ((a + b) if both else max(a, b))
     plain = linear_flow(_two_rows(a, b), rng.standard_normal(2), [60.0])

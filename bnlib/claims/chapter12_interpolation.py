@@ -72,10 +72,11 @@ def _mean_square(x):
 
 
 def _blind(rng, spare=0, tight=False):
-    """The least error of fewer units than variables on two points they cannot tell.
+    """Check the least error of too few units on two points that they cannot tell apart.
 
-    These are 0 and a corner of the part of the cube on which no unit changes. Units
-    that see the first variables alone make the bound an equality.
+    There are fewer units than variables. The points are 0 and a corner of the part of
+    the cube on which no unit changes. For units that see only the first variables, the
+    bound is an equality.
     """
     inputs = int(rng.integers(3, 20))
     units = int(rng.integers(2, inputs))

@@ -14,13 +14,13 @@ chapter_claim = functools.partial(
 
 
 def _errors():
-    """Errors by arm: arrays (inputs, parameter counts, seeds)."""
+    """Return errors by arm: arrays (inputs, parameter counts, seeds)."""
     record = load_record("poggio-approximation")
     return dict(zip(record.parameters["arms"], record.array("error")))
 
 
 def _trained(share):
-    """Pieces against that share of the shallow error, and the tree end to end."""
+    """Compare pieces with a share of the shallow error; check the tree end to end."""
     errors = _errors()
     means = {arm: each.mean(axis=-1) for arm, each in errors.items()}
     return Check.worst(
@@ -53,12 +53,12 @@ def _(rng):
 
 
 def _in_standard_errors(gain):
-    """The mean of paired differences over its standard error."""
+    """Return the mean of paired differences over its standard error."""
     return gain.mean() / (gain.std(ddof=1) / len(gain) ** 0.5)
 
 
 def _digits(permuted):
-    """Paired differences of accuracy in standard errors: what is below, what is not.
+    """Check which paired differences of accuracy are below two standard errors.
 
     ``permuted`` maps a tree to the arm that has lost its neighbours.
     """
@@ -97,7 +97,7 @@ def approx_digits(rng):
 
 @approx_digits.control
 def _(rng):
-    # For one tree's permuted arm, the other tree with its pixels in order.
+    # One tree's permuted arm is replaced by the other tree with its pixels in order.
     arms = {tree: f"{tree}_permuted" for tree in ("local", "shared")}
     wrong = {"local": "shared"} if rng.integers(2) else {"shared": "local"}
     return _digits(arms | wrong)

@@ -43,7 +43,7 @@ class _Bumps:
         return bumps @ coefficients
 
     def norm(self, coefficients):
-        """The norm of W_2, in one variable, from differences on a fine grid."""
+        """Return the norm of W_2, in one variable, from differences on a fine grid."""
         x = np.linspace(-1, 1, 4001)
         values = [self(coefficients, x[:, None])]
         for _ in range(2):
@@ -52,7 +52,7 @@ class _Bumps:
 
 
 def _worst_error(bumps, coefficients, code, decode):
-    """The larger error on two opposite functions, each known by its code alone."""
+    """Return the larger error on two opposite functions, known by their codes alone."""
     errors = []
     for sign in (1, -1):
         answer = decode(code(sign * coefficients))
@@ -61,7 +61,7 @@ def _worst_error(bumps, coefficients, code, decode):
 
 
 def _linear_code(rng):
-    """N squashed linear measurements of N + 1 bumps or more, and opposite functions."""
+    """Check the error of squashed linear measurements on opposite sums of bumps."""
     inputs, cells = int(rng.integers(1, 3)), int(rng.integers(2, 4))
     bumps = _Bumps(inputs, cells)
     count = len(bumps.centres)
@@ -76,13 +76,13 @@ def _linear_code(rng):
 
 
 def _on_circle(angle, radius):
-    """A point on the square of that radius, as two coefficients."""
+    """Return a point on the square of that radius, as two coefficients."""
     point = np.array([np.cos(angle), np.sin(angle)])
     return point * radius / np.abs(point).max()
 
 
 def _curved_code(rng):
-    """One continuous number of two bumps: opposite functions with the same one."""
+    """Check the error of one continuous number on opposite sums of two bumps."""
     bumps, (p, q, r) = _Bumps(1, 2), rng.standard_normal((3, 2))
 
     def code(c):
@@ -136,15 +136,15 @@ def _(rng):
 
 
 def _relu_layer(knots, sides, x):
-    """ReLU units of one variable with these knots, open to these sides; a constant."""
+    """Return ReLU units of x with these knots, open to these sides, and a constant."""
     hidden = np.maximum(sides * (x[:, None] - knots), 0)
     return np.column_stack([hidden, np.ones_like(x)])
 
 
 def _parabola(rng, pieces_of):
-    """The error of ReLU units on x^2 / 5: drawn ones, and the best.
+    """Check the error of ReLU units on x^2 / 5: random ones, and the best.
 
-    Even knots, half of the units open to either side, attain the bound.
+    Even knots attain the bound, with half of the units open to either side.
     """
     units = 2 * int(rng.integers(1, 10))
     bound = 1 / (10 * pieces_of(units) ** 2)
@@ -201,7 +201,7 @@ def _zigzag(x, depth):
 
 
 def _one_layer(rng, depth, units):
-    """The smallest error found of one hidden layer at the corners of the zigzag."""
+    """Check the smallest error found for one hidden layer at the zigzag's corners."""
     corners = np.linspace(0, 1, 2**depth + 1)
     knots = np.append(0, np.linspace(0, 1, units + 1)[1:-1])
     errors = []
@@ -249,7 +249,7 @@ def _product(x):
 
 
 def _other_tree(rng, pass_both):
-    """The worst error of a tree at two points that its lower node cannot tell apart.
+    """Check a tree's worst error at two points that its lower node cannot tell apart.
 
     `pass_both` lets the lower nodes hand on both of their inputs.
     """

@@ -27,13 +27,13 @@ def _ridge_units(direction, phase, pieces):
     values = np.cos(knots + phase)
     slopes = np.diff(values) / np.diff(knots)
     weights = np.outer(direction, np.append(np.ones(pieces), 0))
-    # The last unit does not see x: it is the constant.
+    # The last unit does not see x, so it gives the constant.
     biases = np.append(-knots[:-1], 1.0)
     return weights, biases, np.append(np.diff(slopes, prepend=0), values[0])
 
 
 def _universal(rng, share, ridges):
-    """A sum of cosines, and networks with one and two hidden layers close to it.
+    """Compare a sum of cosines with networks of one and two hidden layers.
 
     One cosine alone has an error close to the bound.
     """
@@ -83,7 +83,7 @@ def _exponential(order, t):
 
 
 def _polynomial(rng, wrong=0.0):
-    """A random polynomial, and a shallow network of the theorem's size for it."""
+    """Compare a random polynomial with a shallow network of the theorem's size."""
     inputs, degree = int(rng.integers(1, 4)), int(rng.integers(2, 4))
     kinds = [e for e in product(range(degree + 1), repeat=inputs) if sum(e) <= degree]
     sizes = rng.uniform(0.5, 1, len(kinds)) * rng.choice([-1, 1], len(kinds))
@@ -142,7 +142,7 @@ def _():
         return bumps(row, t - 4 * row)
 
     x = np.linspace(-1, 1, 401)
-    # One unit a function, of three numbers: if these are chosen continuously, they
-    # miss one of the sums by the height of a bump (approx-selection).
+    # Each function gets one unit of three numbers. If these are chosen continuously,
+    # they miss one of the sums by the height of a bump (approx-selection).
     errors = [np.abs(sigma(x + 4 * row) - bumps(row, x)).max() for row in range(16)]
     return Check(max(errors), 1.0, ">=", allowed=0.5)

@@ -26,7 +26,7 @@ chapter_claim = functools.partial(
 
 
 def _propagated(rng, terms):
-    """Errors of one size in a tree of averages add up exactly as the bound says."""
+    """Check that equal errors in a tree of averages add up as the bound says."""
     depth, arity = int(rng.integers(2, 5)), int(rng.integers(2, 4))
     factor, error = rng.uniform(0.3, 0.95), rng.uniform(0.001, 0.05)
     shares = rng.dirichlet(np.ones(arity)) * factor
@@ -47,7 +47,7 @@ def _propagated(rng, terms):
 
 
 def _shifted(tree, error):
-    """The tree with every node moved by the error up or down, as by turns."""
+    """Return the tree with its nodes moved by the error, up and down by turns."""
     levels = [
         [
             lambda x, h=node, s=(-1) ** place: h(x) + s * error
@@ -80,7 +80,7 @@ def _(rng):
 
 
 def _norms(coefficients):
-    """The sup norms of a polynomial's derivatives up to the second, by their kind."""
+    """Return the sup norms of a polynomial's derivatives up to the second, by kind."""
     arity, axis = coefficients.ndim, np.linspace(-1, 1, 61)
     value = polynomial.polyval if arity == 1 else polynomial.polygrid2d
 
@@ -95,9 +95,9 @@ def _norms(coefficients):
 
 
 def _contraction(rng, share):
-    """First derivatives against the norm in W_2: any polynomial, and an extremal one.
+    """Compare first derivatives with the norm in W_2, for random and extremal cases.
 
-    In one variable the bound is attained by (x + 1)^2 / 8 - 1 / 4, either way round.
+    In one variable (x + 1)^2 / 8 - 1 / 4 and its mirror image attain the bound.
     """
     side = rng.choice([-1, 1])
     steepest = rng.uniform(0.1, 1) * np.array([-1, 2 * side, 1]) / 8
@@ -168,8 +168,8 @@ def _general(rng, exponent):
     arity = int(rng.integers(1, 4))
     smooth, cells = draw_tree(rng, 2, arity), int(rng.integers(2, 9))
     error, _ = _tree_error(rng, smooth, cells)
-    # In the unit ball the upper node sees a fraction of one cell: too little to
-    # measure a slope by. Waves fill the cube.
+    # In the unit ball the upper node sees only a fraction of one cell, too little to
+    # measure a slope; waves fill the cube.
     waves, sizes = draw_tree(rng, 2, arity, draw=draw_wave), np.array([8, 16, 32])
     x = cube(rng, waves.inputs)
     misses = [interpolate_tree(waves, k)(x) - waves(x) for k in sizes]

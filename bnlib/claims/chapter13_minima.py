@@ -20,7 +20,7 @@ chapter_claim = functools.partial(claim, chapter="13-landscape", source="poggio2
 
 
 def random_layers(rng, outputs=1):
-    """A bias-free network of two to four layers, no two widths the same."""
+    """Draw a bias-free network of two to four layers, no two widths the same."""
     depth = int(rng.integers(2, 5))
     widths = [int(rng.integers(2, 5)), *(rng.permutation(4)[: depth - 1] + 4), outputs]
     return [
@@ -29,12 +29,12 @@ def random_layers(rng, outputs=1):
 
 
 def tensors(arrays):
-    """Leaves of torch's graph."""
+    """Return the arrays as leaves of torch's graph."""
     return [torch.tensor(array, requires_grad=True) for array in arrays]
 
 
 def separated_data(rng, layers):
-    """Inputs labelled by the network itself, none of them nearly on its boundary."""
+    """Draw inputs labelled by the network itself, none of them near its boundary."""
     X = 2 * rng.standard_normal((40, layers[0].shape[1]))
     f = margins(layers, X, np.ones(len(X)))
     far = np.abs(f) > 0.02 * np.abs(f).max()
@@ -42,7 +42,7 @@ def separated_data(rng, layers):
 
 
 def outputs(layers, X):
-    """The network in torch, from the flat vector of its parameters."""
+    """Return the network as a function of its flat parameters, and these, in torch."""
 
     def function(flat):
         hidden, start = torch.as_tensor(X), 0
@@ -56,7 +56,7 @@ def outputs(layers, X):
 
 
 def _along_the_layers(rng, scale):
-    """Autograd's inner products, layer by layer, against the margins' sum."""
+    """Compare autograd's inner products, layer by layer, with the margins' sum."""
     layers = random_layers(rng)
     X, y = separated_data(rng, layers)
     weights = tensors(layers)
@@ -90,12 +90,12 @@ def p_nosep_crit(rng):
 
 @p_nosep_crit.control
 def _(rng):
-    # What the sum over all layers would be, taken for one of them.
+    # The sum over all layers is taken for that of one layer.
     return _along_the_layers(rng, len)
 
 
 def _weighted(rng, hessian_of):
-    """Autograd's Hessian against the weighted sum, and its null space."""
+    """Compare autograd's Hessian with the weighted sum; check its null space."""
     d = int(rng.integers(3, 9))
     X = rng.standard_normal((int(rng.integers(2, d)), d))
     y, w = rng.choice([-1.0, 1.0], len(X)), rng.standard_normal(d)
@@ -148,7 +148,7 @@ def _():
 
 
 def _rescaled(rng, outgoing=1.0):
-    """Slopes and curvatures along the directions that rescale a unit."""
+    """Check slopes and curvatures along the directions that rescale a unit."""
     layers = random_layers(rng, outputs=2)
     X = rng.standard_normal((12, layers[0].shape[1]))
     target = torch.from_numpy(rng.standard_normal((12, 2)))
@@ -197,7 +197,7 @@ def _(rng):
 
 
 def _interpolating(rng, miss):
-    """The Hessian of the squared loss against J^T J, and the examples' gradients."""
+    """Compare the squared loss's Hessian with J^T J; check the examples' gradients."""
     layers = random_layers(rng)
     count = int(rng.integers(2, 7))
     X = rng.standard_normal((count, layers[0].shape[1]))
@@ -243,12 +243,12 @@ def _(rng):
 
 
 def _all_off(rng, units_on):
-    """Slopes and curvatures where the first layer is off on all data."""
+    """Check slopes and curvatures where the first layer is off on all data."""
     layers = random_layers(rng)
     X = rng.standard_normal((12, layers[0].shape[1]))
     X[:, 0] = 1.0
     y = rng.choice([-1.0, 1.0], len(X))
-    # Through the constant feature: each unit's largest input is below 0.
+    # The constant feature keeps each unit's largest input below 0.
     layers[0][:, 0] -= (X @ layers[0].T).max(axis=0) + rng.uniform(0.1, 1)
     if units_on:
         layers[0][:units_on, 0] += 1.5
@@ -268,7 +268,7 @@ def _all_off(rng, units_on):
 
 
 def _out_of_zero(rng):
-    """The change of the loss at s and 2s times the weights: its power of s is K."""
+    """Compare the loss's change at s and 2s times the weights: its order is K."""
     depth = int(rng.integers(3, 5))
     widths = [3, *[6] * (depth - 1), 1]
     layers = [rng.standard_normal((b, a)) / np.sqrt(a) for a, b in pairwise(widths)]
@@ -306,7 +306,7 @@ def _(rng):
 
 @p_degenerate.printed
 def _():
-    # Separable: the sign of the second feature is the label.
+    # The data are separable: the sign of the second feature is the label.
     X = np.array([[1.0, 2.0], [1.0, 1.0], [1.0, -1.0]])
     network, flat = outputs([np.array([[-3.0, 0.0]] * 4), np.ones((1, 4))], X)
     y = torch.from_numpy(np.sign(X[:, 1]))

@@ -1,4 +1,4 @@
-"""The claims of chapter 13 on noise: Langevin's law, and where SGD departs from it."""
+"""The claims of chapter 13 on noise: Langevin dynamics, and where SGD differs."""
 
 import functools
 
@@ -17,7 +17,7 @@ chapter_claim = functools.partial(claim, chapter="13-landscape", kind="theorem")
 
 
 def waves(rng, count=4):
-    """A random sum of waves on the torus: its value, gradient and Laplacian."""
+    """Draw a sum of waves on the torus: its value, gradient and Laplacian."""
     k = rng.integers(-2, 3, (count, 2))
     size, phase = rng.standard_normal(count) / 2, rng.uniform(0, 2 * np.pi, count)
 
@@ -36,10 +36,10 @@ TORUS = np.stack(np.meshgrid(NODES, NODES), axis=-1).reshape(-1, 2)
 
 
 def _stationary(rng, diffusion):
-    """The mean of the generator of a test function under the Boltzmann law."""
+    """Check a test function's mean generator under the Boltzmann distribution."""
     value, slope, laplacian = waves(rng)(TORUS)
     _, other_slope, other_laplacian = waves(rng)(TORUS)
-    # With a share of U itself, so that neither side is 0 by chance.
+    # The test function has a share of U, so that neither side is 0 by chance.
     test_slope = slope + 0.3 * other_slope
     test_laplacian = laplacian + 0.3 * other_laplacian
     temperature = rng.uniform(0.5, 2)
@@ -83,7 +83,7 @@ class _Parabola:
 
 
 def _variance_of_steps(rng, expected):
-    """The variance of Euler's recursion, and of chains with and without adjustment."""
+    """Check the variance of Euler's recursion, and of chains adjusted and not."""
     a, temperature = rng.uniform(0.5, 3), rng.uniform(0.2, 2)
     step = rng.uniform(0.6, 1.2) / a
     variance = expected(a, temperature, step)
@@ -91,14 +91,14 @@ def _variance_of_steps(rng, expected):
     for _ in range(200):
         recursion = (1 - step * a) ** 2 * recursion + 2 * step * temperature
     checks = [Check(recursion, variance, "==", allowed=1e-12)]
-    # So many that a variance that is off by a twentieth is rejected.
+    # This many chains reject a variance that is off by a twentieth.
     chains = 40_000
     for adjust, law in ((False, variance), (True, temperature / a)):
         start = np.sqrt(law) * rng.standard_normal((chains, 1))
         options = {"temperature": temperature, "step": step, "rng": rng}
         walk = langevin(_Parabola(a), start, **options, steps=15, adjust=adjust)
         found = (walk.points[-1] ** 2).mean()
-        # In standard errors of the mean square of a Gaussian.
+        # The unit is the standard error of the mean square of a Gaussian.
         missed = (found / law - 1) / np.sqrt(2 / chains)
         checks.append(Check(missed, 0.0, "==", allowed=5.0, scale=1.0))
     return Check.worst(*checks)
@@ -124,7 +124,7 @@ def _(rng):
 
 
 def _by_grid(wells, temperature):
-    """The two masses by summing over a plane of points: one degenerate direction."""
+    """Return the two masses, summed over a plane: there is one degenerate direction."""
     reach = np.pi if wells.kind == "flat" else 5.0
     y = np.linspace(-reach, reach, 161)
     masses = []
@@ -132,13 +132,13 @@ def _by_grid(wells, temperature):
         x = np.linspace(*ends, 801)
         plane = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1)
         weights = np.exp(-wells.value(plane) / temperature)
-        # Over y the trapezoidal rule: periodic, or vanishing at the ends.
+        # The trapezoidal rule suits y: the weights are periodic or vanish at the ends.
         masses.append(integrate.simpson(integrate.trapezoid(weights, y, axis=1), x=x))
     return masses
 
 
 def _limit(wells):
-    """The limit of the mass ratio times its power of T, by Laplace's method."""
+    """Return the limit of the mass ratio times its power of T, by Laplace's method."""
     if wells.kind == "flat":
         return (2 * np.pi * wells.stiffness) ** (wells.k / 2)
     one = special.gamma(0.25) / 2 * np.sqrt(wells.stiffness / np.pi)
@@ -146,7 +146,7 @@ def _limit(wells):
 
 
 def _power_law(rng, exponent):
-    """Masses by quadrature against a grid's, and against the limit as T falls."""
+    """Compare masses by quadrature with a grid's, and with the limit as T falls."""
     kind, k = str(rng.choice(["flat", "quartic"])), int(rng.integers(1, 7))
     stiffness, barrier = rng.uniform(1, 6), rng.uniform(0.3, 1)
     wells = Wells(kind, k, stiffness, barrier)
@@ -203,7 +203,7 @@ def _():
 
 
 def _covariance(rng, noise_of):
-    """The law of linear dynamics in the eigenbasis, against the integral over time."""
+    """Compare the covariance of linear dynamics with the integral over time."""
     d = int(rng.integers(2, 6))
     basis, _ = np.linalg.qr(rng.standard_normal((d, d)))
     curvatures = rng.uniform(0.5, 3, d)
@@ -228,7 +228,7 @@ def _covariance(rng, noise_of):
 
 def _after(H, D, time=40.0):
     """Return 2 * integral of e^-Hs D e^-Hs, from one exponential of twice the size."""
-    # Over a short time, then by doubling it: the long exponential would overflow.
+    # The time is short and then doubled: the exponential of a long one would overflow.
     d, halvings = len(H), 10
     block = np.block([[H, D], [np.zeros_like(H), -H]]) * (time / 2**halvings)
     exponential = linalg.expm(block)
@@ -267,21 +267,21 @@ def _(rng):
 @sgd_law.printed
 def _():
     H = np.diag([0.2, 1.0, 5.0])
-    # Noise like that of SGD, and white noise. Boltzmann's law has H Sigma = T I.
+    # Noise like that of SGD, and white noise. Boltzmann's distribution: H Sigma = T I.
     curved = H @ _after(H, 0.3 * H + 0.1 * np.eye(3))
     return Check(curved, np.trace(curved) / 3 * np.eye(3), "==", allowed=0.01)
 
 
 @functools.cache
 def shrunk_digits():
-    """The digits at 4 x 4 pixels, and their labels."""
+    """Return the digits at 4 x 4 pixels, and their labels."""
     digits = load("digits")
     images = digits.x_train.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)) / 16
     return torch.from_numpy(images.reshape(-1, 16)), torch.from_numpy(digits.y_train)
 
 
 def _noise_on_digits(rng, changed=lambda gradients: gradients):
-    """The spread of one network's example gradients, and its likeness to H."""
+    """Check the spread of a network's example gradients, and its likeness to H."""
     x, y = shrunk_digits()
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     network = mlp((16, 4, 10), batch_norm=False, generator=generator, dtype=x.dtype)
@@ -318,7 +318,7 @@ def sgd_digits(rng):
 
 @sgd_digits.control
 def _(rng):
-    # Now noise that fills all directions, now one that fills as few, but others.
+    # The noise fills either all directions, or as few as before, but different ones.
     changes = (
         lambda gradients: rng.standard_normal(gradients.shape),
         lambda gradients: rng.permutation(gradients, axis=1),

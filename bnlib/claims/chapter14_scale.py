@@ -16,7 +16,7 @@ chapter_claim = functools.partial(
 
 
 def _rayleigh(rng, curve):
-    """A function of the direction, a bound of its Hessian on the sphere, its range.
+    """Draw a function of the direction; bound its Hessian on the sphere and its range.
 
     f = sin(curve rho), rho = w.Aw / w.w. On the sphere the gradient of rho is at most
     the range of A's eigenvalues, its Hessian at most six times that.
@@ -41,7 +41,7 @@ def _gradient(f, w):
 
 
 def _ramp(rng):
-    """The same of a function that falls at slope 1 nearly all the way round.
+    """Draw a function that falls at slope 1 nearly all the way round, and its bounds.
 
     f = arcsin(kappa sin t) for the angle t in a plane. Its Hessian on the circle is
     largest at the two turns, kappa over the root of 1 - kappa^2.
@@ -57,9 +57,9 @@ def _ramp(rng):
 
 
 def _descent(f, bound, spread, w, rate, steps, share=1.0):
-    """The bounds of each step and of all so far, and two on which their proof rests.
+    """Check the bounds on each step and on all so far, and two that their proof uses.
 
-    These are that no gradient on the sphere is above the root of B F, and that the
+    The latter say that no gradient on the sphere is above the root of B F, and that the
     squared length does not grow beyond R + 2 eta F. K has this share of its term in R.
     """
     start, checks, least = w.square().sum().item(), [], math.inf
@@ -81,7 +81,7 @@ def _descent(f, bound, spread, w, rate, steps, share=1.0):
 
 
 def _on_the_ramp(rng, angle, steps, share=1.0):
-    """Descent on the ramp in small steps, from this angle."""
+    """Descend on the ramp in small steps, from this angle."""
     f, bound, spread, axis = _ramp(rng)
     across = torch.stack([-axis[1], axis[0]])
     w = math.sin(angle) * axis + math.cos(angle) * across
@@ -109,26 +109,26 @@ def scale_autotune(rng):
     f, bound, spread, d = _rayleigh(rng, 10 ** rng.uniform(-1, 0.3))
     w = torch.from_numpy(rng.standard_normal(d) * 10 ** rng.uniform(-1, 1))
     anywhere = _descent(f, bound, spread, w, 10 ** rng.uniform(-2, 2), steps=60)
-    # All the way down a third of K is reached; at the lower turn the Hessian is B.
+    # The whole way down reaches a third of K; at the lower turn the Hessian is B.
     down, turn = _on_the_ramp(rng, 1.2, 240), _on_the_ramp(rng, -1.56, 1)
     return Check.worst(anywhere, down, turn)
 
 
 @scale_autotune.control
 def _(rng):
-    """A quarter of the term in R."""
+    """Use a quarter of the term in R."""
     return _on_the_ramp(rng, 1.2, 240, share=0.25)
 
 
 def _unit(rng):
-    """The loss of one unit behind batch norm, as a function of its weights."""
+    """Return the loss of one unit behind batch norm, as a function of its weights."""
     m, d = int(rng.integers(6, 20)), int(rng.integers(2, 8))
     X, loss = torch.from_numpy(rng.standard_normal((m, d))), random_loss(rng, m)
     return lambda w: loss(normalise(X @ w, 0.0)[2]), d
 
 
 def _decayed(rng, exponent):
-    """Descent with weight decay, and descent without it at growing rates."""
+    """Compare descent with weight decay and descent without it at growing rates."""
     f, d = _unit(rng)
     w = torch.from_numpy(rng.standard_normal(d)) * 3
     rate = 10 ** rng.uniform(-2, -0.5)
@@ -161,7 +161,7 @@ def _(rng):
 
 
 def _settled(rng, quartic):
-    """A function whose gradient has length G / |w|: G times the angle of w."""
+    """Check descent on G times the angle of w, whose gradient has length G / |w|."""
     G, share = 10 ** rng.uniform(-1, 1), rng.uniform(0.03, 0.29)
     rate = 10 ** rng.uniform(-2, 1)
     decay = share / rate
@@ -194,5 +194,5 @@ def scale_equilibrium(rng):
 
 @scale_equilibrium.control
 def _(rng):
-    """What the limit of small steps gives."""
+    """Use what the limit of small steps gives."""
     return _settled(rng, lambda eta, lam, G: eta * G**2 / (2 * lam))

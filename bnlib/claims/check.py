@@ -67,7 +67,7 @@ class Check:
     @property
     @_arrays.silently()
     def error(self) -> float:
-        """The largest amount by which the relation is missed, divided by the scale."""
+        """Return the largest amount by which the relation is missed, over the scale."""
         left, right = np.broadcast_arrays(self.left, self.right)
         if left.size == 0:
             return float("nan")
@@ -81,7 +81,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether the error is at most the allowed one; False for NaN."""
+        """Return True if the error is at most the allowed one; False for NaN."""
         return bool(self.error <= self.allowed)
 
     def __str__(self) -> str:

@@ -57,7 +57,7 @@ class Claim:
 
     @property
     def is_checked(self) -> bool:
-        """Whether there is something to check: a remark is only shown."""
+        """Return True if there is something to check: a remark is only shown."""
         return self.kind != "remark"
 
     def check(self, seed: int = 0) -> Check:
@@ -280,7 +280,7 @@ def get(id: str) -> Claim:
 
 
 def _load(id=None):
-    """Import the chapters' files, which register their claims; or only that of an id.
+    """Import the chapters' files, which register claims, or only the file of an id.
 
     Files that start with an underscore hold no claims: they are modules that several
     chapters share, such as random instances.
@@ -308,8 +308,8 @@ class Judgement:
     worst : Check or None
         The instance closest to failing; None for a remark.
     controls_rejected, printed_rejected : bool
-        Whether every control, and the printed form, failed as it must; True if there
-        is none.
+        True if every control, and the printed form, failed as it must, or if there is
+        none.
     """
 
     worst: Check | None
@@ -318,7 +318,7 @@ class Judgement:
 
     @property
     def passes(self) -> bool:
-        """Whether the claim holds and its control and printed form were rejected."""
+        """Return True if the claim holds and its control and printed form do not."""
         holds = self.worst is None or self.worst.holds
         return holds and self.controls_rejected and self.printed_rejected
 

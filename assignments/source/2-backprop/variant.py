@@ -10,7 +10,7 @@ ACTIVATIONS = {
     "softplus": r"\log(1+e^y)",
     "leaky": r"y\text{ for }y>0\text{, else }y/10",
 }
-# The order, the formula, and the first term that it leaves, for the answer.
+# The order, the formula, and its leading error term, for the answer.
 SCHEMES = {
     "forward": (1, r"\frac{\ell(h)-\ell(0)}h", r"\frac h2\ell''"),
     "central": (
@@ -50,7 +50,7 @@ def variant(rng):
     activation = str(rng.choice(list(ACTIVATIONS)))
     scheme = str(rng.choice(list(SCHEMES)))
     order, quotient, remainder = SCHEMES[scheme]
-    # In float32 the five-point quotient has no room between its two errors.
+    # In float32 the five-point quotient has no step between its two errors.
     single = scheme != "five-point" and rng.integers(2)
     loss = str(rng.choice(list(LOSSES)))
     formula, reason = LOSSES[loss]

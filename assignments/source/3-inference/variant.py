@@ -40,7 +40,7 @@ def variant(rng):
 
 
 def _conventions(counts_new, unbiased):
-    """The framework's rules in the prose, and what follows from them."""
+    """Return the framework's rules as the prose gives them, and what follows."""
     return {
         "rule": r"(1-\alpha)\,r_{t-1}+\alpha\,b_t"
         if counts_new
@@ -56,7 +56,7 @@ def _conventions(counts_new, unbiased):
 
 
 def _shapes(channels_last):
-    """The layout in words."""
+    """Return the layout in words."""
     return {
         "batch_shape": "(items, length, channels)"
         if channels_last
