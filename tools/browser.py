@@ -21,6 +21,9 @@ FLAGS = (
     "--disable-sync",
 )
 
+#: The browser that runs, if one does: Playwright starts no second one in a process.
+_running = []
+
 
 class QuietHandler(serve.Handler):
     """A server that reports nothing."""
@@ -45,7 +48,13 @@ def served(site):
 
 @contextmanager
 def launched():
-    """Give a browser; raise FileNotFoundError where there is none."""
+    """Give a browser, the one that runs already or a new one.
+
+    Raises FileNotFoundError where none is installed.
+    """
+    if _running:
+        yield _running[0]
+        return
     with sync_playwright() as playwright:
         installed = [path for name in NAMES if (path := shutil.which(name))]
         own = playwright.chromium.executable_path
@@ -56,7 +65,9 @@ def launched():
         browser = playwright.chromium.launch(
             executable_path=installed[0] if installed else own, args=FLAGS
         )
+        _running.append(browser)
         try:
             yield browser
         finally:
+            _running.clear()
             browser.close()

@@ -72,6 +72,23 @@ def test_hard_inputs_lose_no_digits(hard, activation, backend):
 
 
 @EXACT
+@pytest.mark.parametrize("layout", [torch.clone, channels_last])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(2, 8), (7, 8), (1000, 8), (3, 8, 50), (9, 8, 700)])
+def test_constants_give_exactly_beta_and_no_gradient(shape, dtype, layout, backend):
+    values = torch.tensor([3.7, 100, 1e8, 0.1, -1 / 3, 0.0, 1e-30, 3e38])
+    beta, column = torch.linspace(-7, 3, 8), (-1, *[1] * (len(shape) - 2))
+    x = layout(values.to(dtype).view(column).expand(shape).contiguous())
+    x.requires_grad_()
+    y = batch_norm(x, None, None, None, beta, training=True, backend=backend)
+    assert (y == beta.to(dtype).view(column)).all()
+    # A sum of equal float64 numbers may be rounded, unless they are short.
+    for each in (0.5, -3.0) if dtype == torch.float64 else (0.1, -1 / 3):
+        (dx,) = torch.autograd.grad(y, x, torch.full_like(y, each), retain_graph=True)
+        assert not dx.any()
+
+
+@EXACT
 def test_half_the_channels_constant_and_half_not(backend):
     x = torch.full((4096, 32), 3.7)
     x[:, ::2] = normal(4096, 16, mean=1e4)
