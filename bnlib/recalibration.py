@@ -13,13 +13,13 @@ from bnlib.statistics import batch_statistics, merge
 
 _METHODS = ("sequential", "one_pass")
 
-Model = TypeVar("Model", bound=torch.nn.Module)
+_Model = TypeVar("_Model", bound=torch.nn.Module)
 
 
 @torch.no_grad()
 def recalibrate(
-    model: Model, batches: Iterable[Any], *, method: str = "sequential"
-) -> Model:
+    model: _Model, batches: Iterable[Any], *, method: str = "sequential"
+) -> _Model:
     """Set the running statistics of every BatchNorm to those of a whole data set.
 
     "sequential" is exact: it measures layer after layer, in the order in which they
