@@ -5,17 +5,17 @@ PYTHON ?= python3
 # The address of PyTorch's own CPU index, if you want its smaller build on Linux.
 TORCH_INDEX ?=
 PORT ?= 8000
-# The folder in which a course's grades will be kept. KEY is its private key.
+# The folder that will keep a course's grades. KEY is its private key.
 OUT ?=
-# What make check tests, when no SUBJECT is named.
+# The folder of tests that make check runs; if none is named, it runs the quick ones.
 SUBJECT ?=
 QUICK := $(addprefix tests/,transform layers problems theory claims experiments data \
 	$(addprefix book/test_,style.py rooms.py notebooks.py))
 
-# No notebook has this in its outputs: a machine without a compiler says it once.
+# Without a compiler bnlib warns once; no notebook has that warning in its outputs.
 export PYTHONWARNINGS := ignore:batch_norm runs on torch's own kernel
 
-# Without a compiler the one exact backend is the slow one: book and tests take it.
+# Without a compiler only the slow backend is exact: the book and the tests use it.
 ifeq ($(shell command -v $(firstword $(CC)) 2>/dev/null),)
 export BNLIB_BACKEND ?= readable
 endif
@@ -23,7 +23,7 @@ endif
 BIN := .venv/bin
 READY := .venv/.ready
 
-# An environment holds the path it was made at: one that was copied or moved would
+# An environment holds the path at which it was made: after a copy or a move it would
 # run the original's bnlib, or nothing.
 MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd -P)" && echo moved)
 
@@ -32,7 +32,7 @@ MOVED := $(shell test -f $(READY) && test "$$(cat $(READY))" != "$$(pwd -P)" && 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-# The stamp is written last, so an interrupted install is done again.
+# The stamp is written last, so that an interrupted install is done again.
 $(READY): pyproject.toml constraints.txt $(MOVED)
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"Python 3.11, 3.12 or 3.13 is needed; $(PYTHON) is {v[0]}.{v[1]}. Name another: make PYTHON=python3.11")'
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "$(PYTHON) lacks venv: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
@@ -83,8 +83,8 @@ package:  ## build the wheel and the source distribution into dist
 release-check: $(READY)  ## say what a release still needs
 	@$(BIN)/python -m tools.release
 
-# By way of the environment: a list of processes shows the arguments to everybody. An
-# empty key that somebody gave arrives there as well, and is refused.
+# The key goes by way of the environment, since a list of processes shows arguments to
+# everybody. An empty key that somebody gave arrives there too, and is refused.
 ifneq ($(filter command environment,$(firstword $(origin KEY))),)
 assignments: export BNLIB_COURSE_KEY = $(value KEY)
 endif
@@ -97,8 +97,8 @@ bench: $(READY)  ## time bnlib against torch on this machine
 sanitize: $(READY)  ## run the C kernel under the compiler's sanitizers
 	$(BIN)/python -m tools.sanitize
 
-# For the oldest Python that is taken, so that every later one finds these versions.
-# No hashes: with them pip refuses PyTorch's own builds, and the book itself.
+# Resolved for the oldest supported Python, so that every later one finds the versions.
+# There are no hashes: with them pip refuses PyTorch's own builds, and the book itself.
 pins:  ## write constraints.txt: the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv _build/pins
 	_build/pins/bin/python -m pip install -q --disable-pip-version-check uv

@@ -1,9 +1,9 @@
 """Take the two addresses of ``_config.yml``: the site's, and the repository's.
 
-What must name the site whole (cards, the page for missing addresses) starts from
-``html: baseurl``. The launch and repository buttons stay away while the
-repository's owner reads OWNER: they would lead nowhere. What a page says
-meanwhile stands in an ``only`` block, under the tag ``address_unset``.
+Cards and the page for missing addresses need whole addresses, which start from
+``html: baseurl``. While the repository's owner reads OWNER, the launch and
+repository buttons would lead nowhere and are left out. What a page says until then
+stands in an ``only`` block, under the tag ``address_unset``.
 """
 
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ def check_site_address(app, config):
             f"https://YOUR-NAME.github.io/YOUR-BOOK/; got {address!r}"
         )
     if address and not address.endswith("/"):
-        # Or the last part of its path would be lost in every address made of it.
+        # Otherwise each address made from it would lose the last part of its path.
         config.html_baseurl = f"{address}/"
     config.ogp_site_url = config.html_baseurl
     config.ogp_site_name = config.html_title

@@ -1,8 +1,8 @@
 """Number a chapter as its file is numbered: 02-transform is chapter 2.
 
-The table of contents is counted from 1 and takes no start value, so that a book
-that lacks chapter 1 would call chapter 2 the first. Theorems, equations and
-exercises take the chapter's number from here too.
+Sphinx counts the table of contents from 1 and takes no start value, so a book that
+lacks chapter 1 would call chapter 2 the first. Theorems, equations and exercises
+take the chapter's number from here too.
 """
 
 import re
@@ -13,7 +13,7 @@ from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
 
 
 def file_number(docname):
-    """Give the number that starts a page's file name, or None."""
+    """Return the number that starts a page's file name, or None."""
     match = re.match(r"(\d+)-", PurePosixPath(docname).name)
     return int(match[1]) if match else None
 
@@ -31,7 +31,7 @@ def renumber(env, docname):
 
 
 def number_by_file(count_chapters):
-    """Wrap the collector's method; it returns the pages whose numbers changed."""
+    """Wrap the collector's method so that chapters have their files' numbers."""
 
     def assign_section_numbers(self, env):
         before = env.toc_secnumbers

@@ -1,4 +1,4 @@
-"""Mend what the written pages hold twice, in an outdated way or not at all.
+"""Mend three faults of the written pages: scripts, roles and the first address.
 
 Sphinx adds MathJax to the page it writes and to its own list for the pages
 after, so that a page lists it twice: a second start of MathJax logs an error in
@@ -29,7 +29,7 @@ def put_first_page_at_address(app, exception):
 
 
 def setup(app):
-    # Before the redirect, which is only written where no such file is.
+    # Before the redirect, which is written only if there is no such file.
     app.connect("build-finished", put_first_page_at_address, priority=400)
     # Last of all handlers, after every extension has added its own.
     app.connect("html-page-context", mend_page, priority=999)

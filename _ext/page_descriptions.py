@@ -1,8 +1,8 @@
-"""Say what each page is, to search engines and where a link to it is shared.
+"""Describe each page, for search engines and for the cards of shared links.
 
-By hand, since sphinxext-opengraph, which writes the cards, cuts sentences, prints
-TeX and knows no page without a source. A page's description is the one of its front
-matter, ``description: ...``, or else the sentences that it opens with.
+sphinxext-opengraph writes the cards, but it cuts sentences, prints TeX and skips
+pages without a source, so the descriptions are made here. A page's description is
+the one of its front matter, ``description: ...``, or otherwise its first sentences.
 """
 
 import importlib
@@ -28,7 +28,7 @@ OWN_WORDS = {
 
 
 def readable(text):
-    """Put Greek letters for their names in TeX."""
+    """Replace the TeX names of Greek letters by the letters."""
 
     def letter(match):
         try:
@@ -40,10 +40,10 @@ def readable(text):
 
 
 def summary(paragraphs):
-    """Give the first sentences, as many as fit, of SHORTEST to LONGEST characters.
+    """Return the first sentences, as many as fit, of SHORTEST to LONGEST characters.
 
-    A sentence that is too long by itself is cut at a word. One with a formula is
-    left out.
+    A sentence that is too long by itself is cut at a word. A sentence with a formula
+    is left out.
     """
     said = ""
     for sentence in SENTENCE_END.split(" ".join(map(readable, paragraphs))):
@@ -59,7 +59,7 @@ def summary(paragraphs):
 
 
 def opening(doctree):
-    """Give the text of a page's paragraphs that stand by themselves."""
+    """Yield the text of the paragraphs that stand directly in a section."""
     for paragraph in doctree.findall(nodes.paragraph):
         text = paragraph.astext().strip()
         if isinstance(paragraph.parent, nodes.section) and text.endswith((".", "?")):
@@ -81,7 +81,7 @@ def description(app, pagename, doctree):
 
 
 def describe(app, pagename, templatename, context, doctree):
-    """Add a page's description, and what its card says beside it."""
+    """Add a page's description and the other fields of its card."""
     base, root = app.config.html_baseurl, app.config.root_doc
     text = escape(description(app, pagename, doctree))
     if text:
@@ -100,7 +100,7 @@ def describe(app, pagename, templatename, context, doctree):
     if pagename == root and base:
         # The site's own address is the first page's.
         context["pageurl"] = card["og:url"] = base
-    # A card's addresses must be whole: without the site's there is none.
+    # A card needs whole addresses, so there is none until the site's is set.
     fields = card if base else {"ogp_disable": True}
     context["meta"] = (context.get("meta") or {}) | fields
 

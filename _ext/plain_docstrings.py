@@ -1,7 +1,7 @@
-r"""Let docstrings be plain text: they are read in a terminal before they are a page.
+r"""Escape what looks like markup in docstrings, which are plain text for a terminal.
 
-In ``(N, C, *spatial)`` or ``|w|`` a star or a bar is no markup. A docstring's
-literals (double backticks) and examples are left as they are.
+The star in ``(N, C, *spatial)`` and the bars in ``|w|`` are not markup. A
+docstring's literals (double backticks) and examples are left as they are.
 """
 
 import re
@@ -28,7 +28,7 @@ def escape(text):
 
 
 def leave_out_nameless_fields(app, what, name, obj, skip, options):
-    # The docstring of the tuple says what they are.
+    # The docstring of the tuple describes its fields.
     return skip or (getattr(obj, "__doc__", None) or "").startswith(NAMELESS_FIELD)
 
 

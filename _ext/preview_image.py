@@ -21,7 +21,7 @@ ARMS = {"batch_norm": "with batch normalization", "plain": "without"}
 
 
 def largest_rates(record):
-    """Give the largest learning rate at which an arm's mean accuracy is enough."""
+    """Return each arm's largest learning rate with a mean accuracy above ENOUGH."""
     rates = record.parameters["learning_rates"]
     arms = zip(record.parameters["arms"], record.array("accuracy").mean(axis=2))
     return {
@@ -32,7 +32,7 @@ def largest_rates(record):
 
 @cache
 def alt_text():
-    """Say what the image shows, to those who do not see it."""
+    """Describe the image to readers who do not see it."""
     largest = largest_rates(bnlib.experiments.load_record(RECORD))
     return (
         "Test accuracy on handwritten digits against the learning rate. It stays "
@@ -56,7 +56,7 @@ def draw(path, title):
         figure.text(0.08, 0.67, "An executable book: every claim runs.", size=22)
         ax = figure.add_axes((0.08, 0.14, 0.87, 0.42))
         draw_record(ax, record)
-        # No version of Matplotlib in the file, or it would differ by machine.
+        # Matplotlib's version is left out, so that the file is the same everywhere.
         figure.savefig(path, metadata={"Software": None})
 
 

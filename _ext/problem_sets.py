@@ -1,8 +1,8 @@
 """List the problem sets: the directives ``problem-set-table`` and ``problem-sets``.
 
 The folder ``assignments`` of the site holds the student versions, which
-``python -m tools.build`` writes before the pages are read. All that is said of a set
-here is read from the file that a student gets: its title and opening, its minutes,
+``python -m tools.build`` writes before the pages are read. All that a page says about
+a set is read from the file that a student gets: its title and opening, its minutes,
 its points, its checksum.
 """
 
@@ -69,7 +69,7 @@ def read_set(path):
         path.stem,
         int(title["number"]),
         title["title"][0].upper() + title["title"][1:],
-        # How all of them are graded, the page says once.
+        # The page says once how all sets are graded.
         "\n\n".join(p for p in paragraphs if not p.startswith("**How it is graded")),
         re.findall(r"\b\d\d\b", builds_on[1]),
         int(minutes[1]),
@@ -101,17 +101,17 @@ class Offered(SphinxDirective):
         return Path(self.env.app.outdir, FOLDER)
 
     def file(self, name):
-        """Link a file of the site; Sphinx, which does not know it, stays out."""
+        """Link a file of the site in HTML, since Sphinx does not know the file."""
         page = self.env.app.builder.get_target_uri(self.env.docname)
         address = relative_uri(page, f"{FOLDER}/{name}")
         return f'<a href="{address}" download>{Path(name).name}</a>'
 
 
 class ProblemSetTable(Offered):
-    """A table of the sets, a line each."""
+    """A table of the sets, a row for each."""
 
     def run(self):
-        """Write the table as Markdown, and have it read as the page's own."""
+        """Write the table as Markdown, and parse it as part of the page."""
         table = "\n".join([HEAD, *map(self.row, self.sets())])
         return self.parse_text_to_nodes(table)
 

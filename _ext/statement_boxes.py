@@ -1,9 +1,9 @@
 """Make the boxes of theorems, proofs and exercises sound HTML, and fold proofs.
 
-sphinx-proof and sphinx-exercise give one id to the body of every box, and
-sphinx-proof another one to every proof: an id must be there once. A proof has no
-title, so that ``:class: dropdown``, which folds by the title, breaks the page's
-script; such a proof becomes a dropdown of sphinx-design.
+An id must be unique, but sphinx-proof and sphinx-exercise give the same id to the
+body of every box, and sphinx-proof gives another one to every proof. A proof has no
+title, so ``:class: dropdown``, which folds by the title, breaks the page's script;
+such a proof becomes a dropdown of sphinx-design.
 """
 
 from docutils import nodes
@@ -17,7 +17,7 @@ PREFIX = "Proof. "
 def mend_boxes(app, doctree):
     for body in list(doctree.findall(nodes.section)):
         if body["ids"] in REPEATED_IDS:
-            # Sphinx takes a section for a heading's, and asks for its id.
+            # Sphinx expects a heading in a section, and asks for its id.
             container = nodes.container("", *body.children, classes=body["classes"])
             body["ids"] = []
             body.replace_self(container)

@@ -1,15 +1,15 @@
 """Join the prints of a cell as the kernel sent them.
 
-MyST-NB ends a line wherever the kernel happened to flush what it had, so that on a
-busy machine a line may break in its middle. Outputs that are joined before have
-nothing left to break.
+MyST-NB ends a line wherever the kernel happened to flush its output, so that on a
+busy machine a line may break in its middle. If the outputs are joined before, nothing
+is left to break.
 """
 
 from myst_nb.core import render
 
 
 def joined(outputs):
-    """Give the outputs with what each stream says in one piece, at its first place."""
+    """Return the outputs with each stream's text in one piece, at its first place."""
     streams, kept = {}, []
     for output in outputs:
         name = output["name"] if output["output_type"] == "stream" else None

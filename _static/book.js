@@ -1,5 +1,6 @@
-// Open what is folded: for printing all of it, and what a link leads into. Print the
-// light theme. Let the keyboard reach what scrolls sideways, and leave the search.
+// Open folded blocks: all of them for printing, and the one that a link leads into.
+// Print in the light theme. Let the keyboard reach boxes that scroll sideways, and
+// leave the search.
 
 const FOLDED = "details:not([open])";
 
@@ -12,7 +13,7 @@ function layOutForPaper() {
 }
 
 function putBack() {
-  // Not what it was before: printing itself asks for a light theme.
+  // A theme saved before would be wrong: printing itself asks for a light one.
   const mode = document.documentElement.dataset.mode;
   const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   document.documentElement.dataset.theme = mode === "auto" ? system : mode;
@@ -22,8 +23,8 @@ function putBack() {
   });
 }
 
-// Firefox prints a copy of the page, which hears no change of the medium; where a
-// browser only shows what it would print, there is no other event.
+// Firefox prints a copy of the page, which gets no change of the medium. If a browser
+// only emulates paper, that change is the only event.
 window.addEventListener("beforeprint", layOutForPaper);
 window.addEventListener("afterprint", putBack);
 matchMedia("print").addEventListener("change", ({ matches }) =>

@@ -1,8 +1,8 @@
 """What the tests of the website in a browser share.
 
-The pages are read at collection. With no site there is one, and its test fails
-with what to do. The pages of the package's source are alike: one stands for all,
-and test_site reads the others. The first page is there twice: index.html is it.
+The pages are listed at collection. Without a site the list has one page, whose test
+fails and says what to do. The pages of the package's source are alike: one stands for
+all, and test_site reads the others. The first page is there twice: as index.html too.
 """
 
 from contextlib import contextmanager
@@ -14,11 +14,11 @@ from tools import browser, build
 
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 780}
-# With preload, axe asks the server for style sheets of its own. What passes is not
-# asked for: to list it takes a third of the time.
+# With preload, axe asks the server for style sheets of its own. Only violations are
+# asked for, since listing what passes takes a third of the time.
 AXE = {"preload": False, "resultTypes": ["violations"]}
 WCAG = AXE | {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-#: Of another theme on the same page, the colours alone are new.
+#: On the same page another theme changes only the colours.
 CONTRAST = AXE | {"runOnly": ["color-contrast"]}
 
 SITE = build.ROOT / "_build/html"
@@ -34,7 +34,7 @@ PAGES = sorted(
 
 @contextmanager
 def launched():
-    """Give a browser, or skip the test where there is none."""
+    """Yield a browser, or skip the test if there is none."""
     try:
         with browser.launched() as chromium:
             yield chromium

@@ -6,7 +6,7 @@ import pytest
 
 from tools import build
 
-#: Notebooks that are named on the command line are nbval's, with the runs kept.
+#: It lets nbval judge the kept runs of the notebooks named on the command line.
 pytest_plugins = ["nbval_runs"]
 
 
@@ -48,7 +48,7 @@ def seeds(request):
 
 @pytest.fixture(autouse=True)
 def figures():
-    """Close the figures a test or an example leaves, which another would count."""
+    """Close the figures that a test or an example leaves, since others count them."""
     yield
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
@@ -57,7 +57,7 @@ def figures():
 
 @pytest.fixture
 def two_gpus(monkeypatch):
-    """Pretend that two GPUs are here: those asked for their random state."""
+    """Pretend that there are two GPUs; list those asked for their random state."""
     import torch
 
     asked = []
@@ -81,7 +81,7 @@ def site():
 
 @pytest.fixture(scope="session")
 def address(site):
-    # Here, since only the tests in a browser need what it imports.
+    # Imported here, since only the tests in a browser need what it imports.
     from tools.browser import served
 
     with served(site) as address:

@@ -12,7 +12,7 @@ HERE = [
     if name != "triton" and kernels.refusal(name, torch.ones(2, 3)) is None
 ]
 EVERY = pytest.mark.parametrize("backend", HERE)
-#: Those that take their sums in float64.
+#: The backends that take their sums in float64.
 EXACT = pytest.mark.parametrize("backend", [n for n in HERE if n != "torch"])
 NEEDS_C = pytest.mark.skipif(
     "c" not in HERE, reason=str(kernels.refusal("c", torch.ones(2, 3)))

@@ -1,9 +1,9 @@
 """Let nbval judge the runs that ``make book`` kept: a plugin of these tests.
 
 Each cell is a test of nbval's own, which compares strictly what is stored with what
-came out. Only its kernel is another: it answers with the outputs of the kept run, so
-that a notebook runs once for the site and the tests. With ``--nbval`` instead, nbval
-runs the notebooks itself.
+came out. Only the kernel differs: it answers with the outputs of the kept run, so that
+a notebook runs once for the site and the tests. With ``--nbval`` instead, nbval runs
+the notebooks itself.
 """
 
 from collections import deque
@@ -33,10 +33,10 @@ class KeptKernel:
         return True
 
     def stop(self):
-        """There is no process."""
+        """Do nothing: there is no process."""
 
     def execute_cell_input(self, source, allow_stdin=None):
-        """Queue what the kernel said while it ran cell `number`; name the request."""
+        """Queue what the kernel said in cell `number`; return the request's id."""
         for output in self.cells[self.number].outputs:
             self._say(output.output_type, output)
         self._say("status", {"execution_state": "idle"})
@@ -48,7 +48,7 @@ class KeptKernel:
         self._messages.append(message)
 
     def await_reply(self, request, timeout=None):
-        """The reply is there."""
+        """Do nothing: the reply is already there."""
 
     def get_message(self, stream, timeout=None):
         return self._messages.popleft()

@@ -1,4 +1,4 @@
-"""What every notebook of the book keeps to, one small function a rule.
+"""The rules that every notebook of the book keeps, a small function for each.
 
 A rule takes a notebook and yields a message for each place that breaks it. Code
 cells are numbered from 0, as nbval numbers them.
@@ -111,7 +111,7 @@ def cells_ran_once_in_order(notebook):
 
 
 def unchecked_outputs_are_not_stored(notebook):
-    """What no test compares would go stale."""
+    """An output that no test compares would go stale."""
     for number, cell in enumerate(code_cells(notebook)):
         ignored = "nbval-ignore-output" in cell.metadata.get("tags", [])
         if cell.outputs and (ignored or is_generated(notebook)):

@@ -17,7 +17,7 @@ ON_GPU = ["pytorch", "triton"]
 
 
 def at_least(least):
-    """Return what reads a whole number that is not below another."""
+    """Return a parser of whole numbers that refuses those below `least`."""
 
     def whole_number(text):
         number = int(text)
@@ -36,7 +36,7 @@ def measure(id, device, folder, **parameters):
 
 
 def on_cpu(rounds, folder):
-    """Measure everything that runs on a CPU, and what can be told of a GPU there."""
+    """Measure everything that runs on a CPU, and compile the kernels for GPUs."""
     bench_gdnp.report(rounds)
     wrong = bench_triton.report()
     errors = measure("kernel-errors", "cpu", folder)

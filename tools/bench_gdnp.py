@@ -41,7 +41,7 @@ def rows():
 
 
 def textbook(Z, L, w, steps):
-    """Take the steps as the algorithm reads: a product for every expectation."""
+    """Take the steps as the algorithm states them: a product for each expectation."""
 
     def length(w):
         return np.sqrt(np.mean((Z @ w) ** 2))
@@ -84,7 +84,7 @@ def rates(Z, rounds):
 
 
 def report(rounds):
-    """Print a row a method: its rate, and beside GD's and the textbook's."""
+    """Print each method's rate, and its ratios to GD's and the textbook's."""
     Z, name = rows()
     print(f"logistic loss on {name}, {Z.shape[0]} x {Z.shape[1]}, float64,")
     print(f"the trace included; medians of {rounds} rounds\n")

@@ -9,7 +9,7 @@ from bnlib.plotting import use_style
 NOISY = 0.2
 #: The last of the large shapes has few channels, and a goal of its own.
 SIX, FEW = LARGE[:-1], LARGE[-1:]
-#: What is asked of which backend, in which part, on what, and how much at least.
+#: Each goal: name, backend, part, cases, activations and the least speed-up.
 SPEED_GOALS = (
     ("forward, six large shapes", "c", "forward", SIX, ("none",), 1.6),
     ("with backward, six large shapes", "c", "both", SIX, ("none",), 1.4),
@@ -29,7 +29,7 @@ def speed_table(record):
     Parameters
     ----------
     record : Record
-        Of "kernel-speed" or "kernel-speed-gpu".
+        The record of "kernel-speed" or "kernel-speed-gpu".
 
     Returns
     -------
@@ -67,7 +67,7 @@ def _speed_row(row, backends):
 
 
 def is_noisy(row):
-    """Tell whether the machine disturbed a row: its copies or torch's own times."""
+    """Return True if a row's copy times or torch's times vary by more than NOISY."""
     return max(row["copy_spread"], row["pytorch_spread"]) > NOISY
 
 
@@ -77,7 +77,7 @@ def error_table(record):
     Parameters
     ----------
     record : Record
-        Of "kernel-errors".
+        The record of "kernel-errors".
 
     Returns
     -------
@@ -96,12 +96,12 @@ def error_table(record):
 
 
 def goals(speed, errors):
-    """Return lines: what the project asks of the CPU kernel, and the worst measured.
+    """Return lines that compare each goal of the CPU kernel with its worst case.
 
     Parameters
     ----------
     speed, errors : Record
-        Of "kernel-speed" and "kernel-errors".
+        The records of "kernel-speed" and "kernel-errors".
 
     Returns
     -------
@@ -135,7 +135,7 @@ def _verdict(name, worst, is_met, asked, noisy=False):
 
 
 def draw(record, path):
-    """Draw the speed-ups of forward and backward together, a bar a backend.
+    """Draw the speed-ups of forward and backward together, a bar for each backend.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Compile the Triton kernels for GPUs that this machine need not have.
 
-``python -m tools.bench_triton``. A launch of the backend is recorded in place of being
-run, and compiled as Triton would compile it there. No kernel may use local memory,
-which is the slow place for what does not fit in the registers; loads and stores of
-values are as wide as the shape allows, 128 bits at best.
+``python -m tools.bench_triton``. The backend's launches are recorded instead of run,
+and compiled as Triton would compile them on such a GPU. No kernel may use local
+memory, which is the slow place for what does not fit in the registers. Loads and
+stores of values must be as wide as the shape allows, 128 bits at most.
 """
 
 import itertools
@@ -26,7 +26,7 @@ THREADS = 128
 DTYPES = (torch.float32, torch.bfloat16)
 #: Shapes of the bench, and one whose planes are too odd for wide loads.
 SHAPES = ((32768, 64), (4096, 3), (32, 64, 56, 56), (128, 256, 14, 14), (64, 512, 7, 7))
-#: How many tensors of values a kernel reads and writes; others only merge.
+#: How many tensors of values a kernel reads and writes; the other kernels only merge.
 STREAMS = {
     "sum_values": (1, 0),
     "normalise": (1, 1),
@@ -36,17 +36,17 @@ STREAMS = {
 
 
 class Launch(NamedTuple):
-    """A kernel and what it was to be launched with."""
+    """A kernel and the arguments of its launch."""
 
     kernel: object
     arguments: dict
 
 
 class Compiled(NamedTuple):
-    """What a compiled kernel needs.
+    """The resources of a compiled kernel.
 
-    `bits` is the width of its loads and stores of values, and `is_wide` tells whether
-    all are that wide, the widest that the shape allows; None if it only merges.
+    `bits` is the widest load or store of values that the shape allows, and `is_wide`
+    tells whether all of them are that wide; both are None if the kernel only merges.
     """
 
     registers: int
@@ -56,7 +56,7 @@ class Compiled(NamedTuple):
 
 
 def launches(x, relu=True):
-    """Record the launches of a step of training on a batch; none is run.
+    """Record the launches of a training step on a batch, without running them.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def launches(x, relu=True):
 
 
 def compile_for(launch, capability):
-    """Compile a recorded launch for a GPU of that capability, such as 90.
+    """Compile a recorded launch for a GPU of a given capability, such as 90.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def compile_for(launch, capability):
 
 
 def _kind(value, parameter):
-    """The type of an argument in a kernel's signature, and whether 16 divides it."""
+    """Return an argument's type in a kernel's signature, and whether 16 divides it."""
     from triton.runtime.jit import mangle_type
 
     if isinstance(value, torch.Tensor):
@@ -135,7 +135,7 @@ def _kind(value, parameter):
 
 
 def _resources(cubin):
-    """Registers, stack and local memory of machine code."""
+    """Return the registers, the stack and the local memory that machine code uses."""
     import triton
 
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -147,7 +147,7 @@ def _resources(cubin):
 
 
 def _width(launch, ptx):
-    """The widest that the shape allows, in bits, and whether all values travel so."""
+    """Return the widest access for the shape, in bits, and whether all are as wide."""
     if launch.kernel.__name__ not in STREAMS:
         return None, None
     itemsize = launch.arguments["x"].itemsize
@@ -160,7 +160,7 @@ def _width(launch, ptx):
 
 
 def faults(name, compiled):
-    """What a compiled kernel is not allowed, in words."""
+    """Yield what a compiled kernel does although it must not, in words."""
     if compiled.local_bytes:
         yield f"{name} uses {compiled.local_bytes} bytes of local memory"
     if compiled.is_wide is False:

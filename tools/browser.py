@@ -1,4 +1,4 @@
-"""A headless Chromium, and a server for it: what prints the site and what tests it."""
+"""Start a headless Chromium and a local server, to print the site and to test it."""
 
 import shutil
 import threading
@@ -21,7 +21,7 @@ FLAGS = (
     "--disable-sync",
 )
 
-#: The browser that runs, if one does: Playwright starts no second one in a process.
+#: The running browser, if any: Playwright cannot start two in a process.
 _running = []
 
 
@@ -34,7 +34,7 @@ class QuietHandler(serve.Handler):
 
 @contextmanager
 def served(site):
-    """Serve a folder on this machine alone, and give its address."""
+    """Serve a folder on this machine alone, and yield its address."""
     handler = partial(QuietHandler, directory=str(site))
     with serve.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -48,9 +48,9 @@ def served(site):
 
 @contextmanager
 def launched():
-    """Give a browser, the one that runs already or a new one.
+    """Yield a browser: the one that runs already, or a new one.
 
-    Raises FileNotFoundError where none is installed.
+    Raises FileNotFoundError if none is installed.
     """
     if _running:
         yield _running[0]

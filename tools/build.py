@@ -1,9 +1,8 @@
 """Build the site: ``python -m tools.build``, which ``make book`` runs.
 
-Notebooks of which no run is kept are run (`tools.execution`); Jupyter Book then
-writes the pages with the outputs that it is handed. A stamp says from which sources
-the whole site was built; it is written last, so that a failed or interrupted build
-is never taken for a good one.
+Notebooks without a kept run are run (`tools.execution`); Jupyter Book then writes
+the pages from their outputs. A stamp records the sources of the whole site; it is
+written last, so that a failed or interrupted build is never taken for a good one.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ from tools.files import own_files, write_whole
 ROOT = Path(__file__).resolve().parents[1]
 #: The sources of the problem sets.
 SETS = "assignments/source"
-#: What decides the pages, beside what the notebooks' cells print.
+#: The files that determine the pages, besides the notebooks' outputs.
 PAGES = (
     *("_config.yml", "_toc.yml", "references.bib", "intro.ipynb"),
     *("_ext", "_static", "chapters", SETS, "grading", "bnlib"),
@@ -39,7 +38,7 @@ STALE = (
 
 
 def digest(root, names):
-    """Give one hash for the names and contents of files and folders."""
+    """Return one hash of the names and contents of files and folders."""
     total = hashlib.sha256()
     for name in names:
         for path in own_files(root / name):
@@ -49,12 +48,12 @@ def digest(root, names):
 
 
 def fingerprint(root):
-    """Say from what a site would be built now: its sources, and all installed."""
+    """Return hashes of what a build would use now: sources and installed packages."""
     return {"sources": digest(root, PAGES), "environment": runs.environment()}
 
 
 def is_current(root=ROOT):
-    """Whether the site was built, wholly and well, from the sources of now."""
+    """Return True if the present sources gave the whole site, without a problem."""
     try:
         stamp = json.loads((root / "_build/site.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -72,8 +71,8 @@ def remove(path):
 def clear_stale(folder):
     """Remove what an earlier build left and this one must not use.
 
-    Every page is read anew, since Sphinx repeats no warning about a page that it
-    keeps and drops no page that has gone.
+    Sphinx must read every page again: it does not repeat warnings about pages that
+    it keeps, and it does not drop pages whose sources are gone.
     """
     folder.mkdir(exist_ok=True)
     for name in ("site.json", "html", ".doctrees", ".jupyter_cache", "jupyter_execute"):
@@ -122,7 +121,7 @@ def notebooks_of(root):
 
 
 def unreadable_notebooks(root):
-    """List the notebooks that are none, as after a merge gone wrong."""
+    """List the files that cannot be read as notebooks, as after a failed merge."""
     problems = []
     for path in notebooks_of(root):
         try:
@@ -134,12 +133,13 @@ def unreadable_notebooks(root):
 
 
 def run_notebooks(root):
-    """Run the notebooks of which no run is kept.
+    """Run the notebooks that have no kept run.
 
     Returns
     -------
     executed : dict of Path to NotebookNode
-        With the outputs that the pages show; of one that failed, those before.
+        All notebooks, with the outputs that the pages show; if a notebook failed,
+        with those from before the failure.
     failures : list of str
         What failed.
     ran : bool
@@ -176,7 +176,7 @@ def write_pages(root, executed):
 
 
 def build(root=ROOT):
-    """Build the site where it is not current, and check it.
+    """Build the site if it is not current, and check it.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def build(root=ROOT):
     Returns
     -------
     list of str
-        One text a problem; empty when the site is good.
+        One text for each problem; empty if the site is good.
     """
     root = Path(root).resolve()
     if problems := unreadable_notebooks(root):
@@ -236,6 +236,6 @@ def main():
 
 
 if __name__ == "__main__":
-    # Ended from outside as by Ctrl-C: the processes that run notebooks end with it.
+    # SIGTERM acts like Ctrl-C, so that the processes that run notebooks end too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A notebook's code cells: what they are called, print, and are compared by."""
+"""Name a notebook's code cells, read their outputs and compare them."""
 
 import re
 from pathlib import Path
@@ -15,12 +15,12 @@ def notebook_paths(root=ROOT):
 
 
 def is_generated(notebook):
-    """Say whether a notebook's outputs are judged by its asserts alone."""
+    """Return True if a notebook's outputs are checked by its asserts alone."""
     return bool(notebook.metadata.get("bnlib", {}).get("generated", False))
 
 
 def runs_alone(notebook):
-    """Say whether a notebook measures times, which others at work would lengthen."""
+    """Return True if a notebook measures times, and so must run alone."""
     return bool(notebook.metadata.get("bnlib", {}).get("alone", False))
 
 
@@ -47,7 +47,7 @@ def output_text(cell):
 
 
 def masked(text):
-    """Return a text with what may differ masked, as the test suite masks it."""
+    """Return a text in which all that may differ is masked, as in the test suite."""
     rules = SANITIZE.read_text(encoding="utf-8")
     for regex, replace in re.findall(r"^regex: (.*)\nreplace: (.*)$", rules, re.M):
         text = re.sub(regex, replace, text)
@@ -67,7 +67,7 @@ def stale_outputs(name, stored, executed):
     Returns
     -------
     list of str
-        One text a cell: where it is, what is stored and what came out.
+        One text for each cell: where it is, what is stored and what came out.
     """
     found = []
     if is_generated(stored):

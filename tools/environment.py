@@ -1,4 +1,4 @@
-"""environment.yml, which Binder and conda read, made from pyproject.toml.
+"""Make environment.yml, which Binder and conda read, from pyproject.toml.
 
 ``python -m tools.environment`` writes it.
 """
@@ -56,7 +56,7 @@ def conda_spec(requirement):
 
 
 def requirements(project, *extras):
-    """Return what the project asks for, and what these of its extras add.
+    """Return the requirements of the project and of some of its extras.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def requirements(project, *extras):
     Returns
     -------
     list of str
-        An extra that names others of the project stands for what those ask for.
+        If an extra names other extras of the project, theirs are in its place.
 
     Examples
     --------

@@ -22,7 +22,7 @@ def write_executed(folder, root=ROOT):
     Parameters
     ----------
     folder : Path
-        Where to; the notebooks lie in it as in the book.
+        Where to write them; they lie in it as in the book.
     root : Path
         The folder of the book.
 
@@ -34,8 +34,8 @@ def write_executed(folder, root=ROOT):
     Raises
     ------
     FileNotFoundError
-        The site is missing or older than its sources, so that no run of the present
-        cells is kept; nothing is written.
+        If the site is missing or older than its sources, so that no run of the
+        present cells is kept; nothing is written.
     """
     paths = build.notebooks_of(root)
     stored = {path: nbformat.read(path, as_version=4) for path in paths}

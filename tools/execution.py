@@ -1,4 +1,4 @@
-"""Run notebooks in fresh kernels, two at a time, and keep what they gave."""
+"""Run notebooks in fresh kernels, two at a time, and keep their outputs."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ class NotebookError(Exception):
     Attributes
     ----------
     notebook : NotebookNode
-        With the outputs up to there.
+        The notebook, with its outputs up to the failure.
     """
 
     def __init__(self, message, notebook):
@@ -42,7 +42,7 @@ class NotebookError(Exception):
 
 
 def run(root, paths):
-    """Give each notebook as it runs now; run those of which no run is kept.
+    """Yield each notebook with its outputs; run those that have no kept run.
 
     Parameters
     ----------
@@ -54,8 +54,9 @@ def run(root, paths):
     Yields
     ------
     (Path, NotebookNode or NotebookError, bool)
-        As they end: the notebook with the outputs of a run, and whether it ran
-        just now. Those that measure times come last, each alone.
+        The path, the notebook with the outputs of a run, and whether it ran just
+        now, in the order in which the runs end. Notebooks that measure times come
+        last, each alone.
     """
     together, alone = [], []
     for path in paths:
@@ -73,10 +74,11 @@ def run(root, paths):
 def _run_missing(root, missing, workers):
     if not missing:
         return
-    # Matplotlib says on stderr that it builds its font cache: not in a cell.
+    # Matplotlib builds its font cache here, since it reports that on stderr, and a
+    # cell must not write there.
     import matplotlib.font_manager  # noqa: F401
 
-    # A kernel to a core: threads would wait for each other.
+    # The kernels share the cores: with more threads they would wait for each other.
     threads = max(1, (os.cpu_count() or 1) // workers)
     clients = []
     with ThreadPoolExecutor(workers) as pool:
@@ -88,7 +90,7 @@ def _run_missing(root, missing, workers):
             for task in as_completed(tasks):
                 yield tasks[task], task.result(), True
         except BaseException:
-            # Else an interrupted build would wait for the notebooks to end.
+            # Otherwise an interrupted build would wait for the notebooks to end.
             pool.shutdown(wait=False, cancel_futures=True)
             for client in clients:
                 _kill(client)
@@ -136,7 +138,7 @@ def _execute(notebook, name, path, environment, clients):
     )
     clients.append(client)
     try:
-        # Not client.execute, which leaves its event loop open.
+        # client.execute would leave its event loop open.
         asyncio.run(client.async_execute(env=environment, stderr=subprocess.DEVNULL))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         number = sum(c.cell_type == "code" for c in notebook.cells[: begun[-1]])

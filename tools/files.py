@@ -1,4 +1,4 @@
-"""The tree's own files, and how one is written."""
+"""Find the files of the source tree, and write files whole."""
 
 import os
 from pathlib import Path
@@ -7,13 +7,13 @@ from bnlib._files import write_whole
 
 __all__ = ["is_own", "own_files", "write_whole"]
 
-#: Folders that tools fill; they are never under a name of ours.
+#: Folders that tools fill; no folder of sources has such a name.
 NOT_OURS = {"__pycache__", "_build", "build", "dist"}
 HIDDEN_AND_OURS = {".ci", ".dockerignore", ".github", ".gitignore"}
 
 
 def is_own(name):
-    """Say whether a file or folder of this name belongs to the tree's sources."""
+    """Return True if a file or folder of this name belongs to the sources."""
     hidden = name.startswith((".", "~")) and name not in HIDDEN_AND_OURS
     return not hidden and name not in NOT_OURS and not name.endswith(".egg-info")
 
@@ -24,12 +24,12 @@ def own_files(top):
     Parameters
     ----------
     top : Path
-        A folder, or one file, which is then the only one.
+        A folder, or a single file.
 
     Yields
     ------
     Path
-        Files in an order that is the same every time.
+        Files, always in the same order.
     """
     if top.is_file():
         yield top

@@ -1,4 +1,4 @@
-"""Run Jupyter Book strictly, and say what of its log is wrong and where."""
+"""Run Jupyter Book strictly, and list the problems that its log reports."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ CRASH = re.compile(r"[\w.]+(?:Error|Exception)\b")
 
 
 def run(root, log):
-    """Run Jupyter Book strictly; give its exit code and the lines it printed."""
+    """Run Jupyter Book strictly; return its exit code and the lines it printed."""
     command = Path(sys.executable).with_name("jupyter-book")
     lines = []
     with (
@@ -36,7 +36,7 @@ def run(root, log):
                 lines.append(ANSI.sub("", line.rstrip()))
                 print(lines[-1], file=file, flush=True)
         except KeyboardInterrupt:
-            # Or it would go on, beside the next build in the same folder.
+            # Otherwise it would go on, beside the next build in the same folder.
             process.terminate()
             process.wait()
             raise
@@ -44,7 +44,7 @@ def run(root, log):
 
 
 def explain(root, line):
-    """Turn a line of Sphinx's into one that says where; None for other lines."""
+    """Return the problem that a line of the log reports and its place, or None."""
     match = PROBLEM.match(line)
     if not match or "exception traceback saved in" in line:
         return None
@@ -64,7 +64,7 @@ def explain(root, line):
 
 
 def source_of(root, path):
-    """Give the page's file: some extensions put .rst where .ipynb or .md was."""
+    """Return a page's source; some extensions write .rst for .ipynb or .md."""
     stem = root / path.parent / path.name.partition(".")[0]
     for source in (path, stem.with_suffix(".ipynb"), stem.with_suffix(".md")):
         if source.is_file():

@@ -21,7 +21,7 @@ CELL_METADATA = {"mystnb", "tags"}
 
 
 def normalise(notebook):
-    """Drop, in place, what is not the author's; write one sentence a line."""
+    """Drop what the author did not write, and put each sentence on a line, in place."""
     generated = is_generated(notebook)
     metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for own in ("bnlib", "description"):
@@ -83,7 +83,7 @@ def refresh(root, paths):
     Raises
     ------
     NotebookError
-        If a cell fails: that notebook stays as it was.
+        If a cell fails; the file of that notebook stays as it was.
     """
     for path, ran, _ in execution.run(root, paths):
         if isinstance(ran, execution.NotebookError):

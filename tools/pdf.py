@@ -1,9 +1,9 @@
 """Print the built site to one file: ``python -m tools.pdf``, which ``make pdf`` runs.
 
 A headless Chromium lays all pages out as one, with the site's own styles for paper,
-so that links within the book stay links. On which page a place comes to lie is known
-from the printed file alone: the contents get their page numbers, and the file its
-bookmarks, after that.
+so that links within the book stay links. Only the printed file shows on which page a
+place lies, so the contents get their page numbers, and the file its bookmarks, after
+printing.
 """
 
 import html
@@ -33,7 +33,7 @@ FOOTER = (
     '<div style="width: 100%; text-align: center; font: 8pt sans-serif">'
     '<span class="pageNumber"></span></div>'
 )
-#: For all of it, on a machine that has other work too.
+#: The limit for the whole book, on a machine that has other work too.
 MILLISECONDS = 1_800_000
 FAULTS = """
 () => {
@@ -57,7 +57,7 @@ FAULTS = """
 
 
 class PdfError(Exception):
-    """What would be printed is not the whole book; a line for each fault."""
+    """The printed book would have faults; the message has a line for each."""
 
 
 def site_pages(root):
@@ -72,7 +72,7 @@ def site_pages(root):
 
 
 def cover(config):
-    """Return the first page: the title, the version and where the book is read."""
+    """Return the first page: the title, the version and the book's address."""
     logo = (ROOT / config["logo"]).read_text(encoding="utf-8")
     lines = [config["title"], f"Version {bnlib.__version__}", config["html"]["baseurl"]]
     said = "".join(f"<p>{html.escape(line)}</p>" for line in lines if line)
@@ -99,7 +99,7 @@ def lay_out(page, address, root):
 
 
 class Place(NamedTuple):
-    """Where a named place came to lie: its page, from 0, and its height there."""
+    """The position of a named place: its page, from 0, and its height on that page."""
 
     page: int
     top: float
@@ -143,7 +143,7 @@ def number_contents(writer, found, browser_page, last):
 
 
 def add_bookmarks(writer, outline, found):
-    """Give the file bookmarks: parts, their pages, and the sections of these."""
+    """Add bookmarks to the file: parts, their pages and the pages' sections."""
 
     def add(title, name, parent=None, **look):
         page, top = found[name]
@@ -169,7 +169,7 @@ def print_book(folder, path, root=ROOT):
     folder : Path
         The folder of the built site.
     path : Path
-        The PDF to write; it is there whole or not at all.
+        The PDF; it is written whole or not at all.
     root : Path
         The folder of the book, with ``_config.yml`` and ``_toc.yml``.
 
@@ -181,10 +181,10 @@ def print_book(folder, path, root=ROOT):
     Raises
     ------
     PdfError
-        A formula is in error, a link leads to no place, or something sticks out of
-        the paper: a line for each.
+        If a formula is in error, a link leads to no place, or something sticks out
+        of the paper; the message has a line for each.
     FileNotFoundError
-        There is no Chromium.
+        If no Chromium is installed.
     """
     with browser.served(folder) as address, browser.launched() as chromium:
         page = chromium.new_page()
@@ -215,7 +215,7 @@ def print_book(folder, path, root=ROOT):
 
 
 def main():
-    """Print the book's site; return 1 where that is not possible."""
+    """Print the book's site; return 1 if that is not possible."""
     path = ROOT / "_build/book.pdf"
     if not build.is_current(ROOT):
         print(

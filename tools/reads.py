@@ -1,12 +1,12 @@
-"""What of the repository a running notebook reads.
+"""Record which files of the repository a running notebook reads.
 
-A kernel that is started with `environment` writes down each file below a folder
-that it, or a Python process that it starts, opens for reading: the modules it
-imports, records, data, other notebooks, C sources. Folders whose names it lists
-count too, since a new record or a new chapter changes a page that lists them.
+A kernel that is started with `environment` records each file below a folder that
+it, or a Python process that it starts, opens for reading: the modules it imports,
+records, data, other notebooks, C sources. The folders that it lists count too,
+since a new record or a new chapter changes a page that lists them.
 
-Not seen: what programs other than Python read, and whether a file is there where
-it is not opened. bnlib gives its C sources to the compiler after it has read them.
+What other programs than Python read is not recorded, nor is a test for a file that
+is not opened. bnlib reads its C sources before it gives them to the compiler.
 """
 
 import hashlib
@@ -18,21 +18,21 @@ from importlib.util import source_from_cache
 from pathlib import Path
 
 ROOT, LOG = "NOTEBOOK_READS_BELOW", "NOTEBOOK_READS"
-#: Which folders these list does not count: they look for what they then open.
+#: The folders that these list do not count: they look for files that they then open.
 FINDERS = ("<frozen importlib", importlib.metadata.__file__)
-#: So is what this lists: the names of the package's modules, of which it loads some.
+#: Its folder does not count either: it lists its modules, and loads some of them.
 PACKAGE = "bnlib/__init__.py"
-#: `bnlib.claims.get` looks for an id in these and imports the one that has it.
+#: `bnlib.claims.get` looks for an id in these files and imports the one that has it.
 LOOKED_INTO = "bnlib/claims/chapter"
 
 
 def environment(root, log):
-    """Return the environment of a process whose reads below a folder are wanted.
+    """Return the environment for a process whose reads are to be recorded.
 
     Parameters
     ----------
     root : Path
-        The folder.
+        The folder below which reads count.
     log : Path
         The file in which they will be written, for `read_below`.
 
@@ -58,8 +58,8 @@ def read_below(log):
     Returns
     -------
     dict of str
-        From names relative to the folder; that of a folder listed ends in "/".
-        The first digest counts where a file was changed while it was used.
+        Digests by names relative to the folder; the name of a listed folder ends
+        in "/". If a file was changed while it was used, the first digest counts.
     """
     found = {}
     for line in log.read_text(encoding="utf-8").splitlines():
@@ -69,7 +69,7 @@ def read_below(log):
 
 
 def digest(path):
-    """Give a hash of a file's bytes or of a folder's names; "-" for none of them."""
+    """Return a hash of a file's bytes or a folder's names; "-" if there is neither."""
     try:
         if os.path.isdir(path):
             names = [name for name in sorted(os.listdir(path)) if _is_own(name)]
@@ -83,7 +83,7 @@ def digest(path):
 
 
 def watch():
-    """Write down what this process reads from now on, as `environment` asks."""
+    """Record what this process reads from now on, in the log of `environment`."""
     root, log = os.environ[ROOT], os.environ[LOG]
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     seen = set()
@@ -108,7 +108,7 @@ def watch():
 
 
 def _is_finder(frame):
-    """Say whether a folder is listed only to find a module or a package's names."""
+    """Return True if a folder is listed only to find a module or a package's names."""
     while frame.f_code.co_filename == pkgutil.__file__:
         frame = frame.f_back
     return frame.f_code.co_filename.startswith(FINDERS) or (
@@ -117,7 +117,7 @@ def _is_finder(frame):
 
 
 def _name_below(root, path):
-    """Give a path's name below the root; None for one that does not count."""
+    """Return a path's name below the root, or None if it does not count."""
     if isinstance(path, int):
         return None
     try:

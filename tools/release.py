@@ -1,6 +1,7 @@
 """Say what a release still needs: ``python -m tools.release``, or make release-check.
 
-A release is a tag ``vVERSION``: what it stands for must agree everywhere, and be there.
+A release is a tag ``vVERSION``. The changelog and the citation must name its version,
+both addresses must be set, and every record must come from the present code.
 """
 
 import re
@@ -17,12 +18,12 @@ HEADING = re.compile(
     r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\d{4}-\d\d-\d\d))?$", re.M
 )
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.M)
-#: What the list of experiments says of a record that no longer stands for its code.
+#: How the list of experiments marks a record that the present code did not make.
 STALE_RECORD = re.compile(r"older code|(?<=  )broken(?=  )")
 
 
 def git(root, *arguments):
-    """Return what git prints, without the last line's end."""
+    """Return what git prints, without the final newline."""
     done = subprocess.run(
         ["git", *arguments], cwd=root, capture_output=True, text=True, check=True
     )
@@ -36,7 +37,7 @@ def package_version(root):
 
 
 def addresses(root):
-    """Find what the two addresses lack."""
+    """Find which of the two addresses is not set."""
     if not repository.is_set(repository.current_address(root)):
         yield (
             "the repository's address is not set: "
@@ -87,7 +88,7 @@ def citation(root):
 
 
 def tree(root):
-    """Find what is not committed, and a tag that stands for something else."""
+    """Find uncommitted files, and tags that disagree with the version or the commit."""
     if changed := git(root, "status", "--porcelain"):
         files = ", ".join(line[3:] for line in changed.splitlines())
         yield f"not committed: {files}"
@@ -121,7 +122,7 @@ CHECKS = (addresses, changelog, citation, tree, records)
 
 
 def problems(root=ROOT, checks=CHECKS):
-    """List what a release still needs, a line each; empty when nothing.
+    """List what a release still needs, a line for each; empty if nothing is missing.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ def problems(root=ROOT, checks=CHECKS):
 
 
 def main():
-    """Print what is missing; return 1 where something is."""
+    """Print what is missing; return 1 if anything is."""
     found = problems()
     for line in found:
         print(f"- {line}", file=sys.stderr)

@@ -1,10 +1,10 @@
-"""The repository's address and the site's, written wherever they stand.
+"""Write the addresses of the repository and of the site wherever they stand.
 
 ``python -m tools.repository https://github.com/OWNER/NAME [SITE]`` replaces the
 present address, which is the one in ``_config.yml``, in every text file of the tree.
-``SITE`` is where the site is served; GitHub Pages' own address, where none is given.
-While the owner reads OWNER, the book belongs to nobody: what needs an address says
-what to put in.
+``SITE`` is where the site is served; the default is its address at GitHub Pages.
+While the owner reads OWNER, the book belongs to nobody, and each place that needs an
+address says what to put in.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def parse_address(address):
 
 
 def is_set(address):
-    """Whether an address names somebody's repository."""
+    """Return True if an address names somebody's repository."""
     return parse_address(address).partition("/")[0] != UNSET_OWNER
 
 
@@ -136,8 +136,8 @@ def configured(config, address, site):
 def text_files(root=ROOT):
     """Yield the tree's own text files, ``_config.yml`` last.
 
-    Last, because it says what the present address is: a run that was
-    interrupted can be started again.
+    ``_config.yml`` names the present address, so a run that was interrupted
+    before it was written can be started again.
     """
     for path in own_files(root):
         if path.suffix in TEXT and path != root / "_config.yml":

@@ -1,10 +1,10 @@
-"""What running a notebook gave, kept as long as nothing that it depends on changes.
+"""Keep a notebook's run for as long as nothing that it depends on changes.
 
-A kept run lies in ``_build/runs/NOTEBOOK/`` and says under what it was made: the
-code cells, all that was read of the repository (the modules of bnlib, records, data,
-other notebooks) and the versions of Python and of all that is installed. Runs of
-other states of the repository stay beside it, the newest few, so that going back to
-one runs nothing. Each is written whole and last: an interrupted one leaves none.
+A kept run lies in ``_build/runs/NOTEBOOK/`` and records what it depends on: the code
+cells, all files of the repository that it read (the modules of bnlib, records, data,
+other notebooks), and the versions of Python and of all installed packages. The newest
+few runs stay, so that going back to an earlier state of the repository runs nothing.
+A run is written whole and at its end: an interrupted one leaves no file.
 """
 
 import functools
@@ -22,14 +22,14 @@ from tools import reads
 from tools.cells import KERNEL, code_cells
 from tools.files import write_whole
 
-#: The runs of one notebook that are kept, the last used ones.
+#: How many runs of a notebook are kept: those that were used last.
 KEPT = 5
 
 
 @functools.cache
 def environment():
-    """Give a hash of the versions of Python and of all that is installed."""
-    # Not on sys.path: setuptools, once imported, adds packages of its own there.
+    """Return a hash of the versions of Python and of all installed packages."""
+    # Not all of sys.path: setuptools, once imported, adds packages of its own there.
     places = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
     installed = importlib.metadata.distributions(path=places)
     versions = {f"{each.name}=={each.version}" for each in installed}
@@ -42,7 +42,7 @@ def _hash(value):
 
 
 def _cells(notebook):
-    """Give a hash of what a kernel gets of a notebook."""
+    """Return a hash of a notebook's code cells, their tags and its kernel."""
     kernel = notebook.metadata.get("kernelspec", KERNEL)["name"]
     cells = [(cell.source, cell.metadata.get("tags")) for cell in code_cells(notebook)]
     return _hash([kernel, cells])
@@ -85,7 +85,7 @@ def _by_use(folder):
 
 
 def find(root, path, notebook):
-    """Return the kept run that running a notebook now would repeat.
+    """Return a notebook's kept run if nothing that it depends on has changed.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def find(root, path, notebook):
 
 
 def with_outputs(root, path, notebook):
-    """Return a notebook as its page shows it; None where no run of it is kept."""
+    """Return a notebook as its page shows it, or None if no run of it is kept."""
     if not code_cells(notebook):
         return notebook
     kept = find(root, path, notebook)
@@ -120,7 +120,7 @@ def with_outputs(root, path, notebook):
 
 
 def is_current(root, run):
-    """Say whether all that a run has read is as it was then."""
+    """Return True if all that a run has read is unchanged."""
     return all(reads.digest(root / name) == was for name, was in run["read"].items())
 
 

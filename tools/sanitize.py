@@ -1,10 +1,10 @@
-"""Run the C kernel under the compiler's sanitizers: of addresses and of arithmetic.
+"""Run the C kernel under the compiler's sanitizers of addresses and arithmetic.
 
 ``python -m tools.sanitize`` compiles the kernel with AddressSanitizer and
 UndefinedBehaviorSanitizer. It runs forward and backward passes, in training and
 evaluation, over all dtypes, both layouts and the sizes at which the loops change over.
-It exits with 1 at the first fault, whose report it prints; with 0 where the compiler
-has no sanitizers, which it says.
+It exits with 1 at the first fault, whose report it prints. If the compiler has no
+sanitizers, it says so and exits with 0.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from bnlib.kernels import _build
 EDGES = (1, 7, 8, 9, 511, 512, 513, 1025)
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 KINDS = "address,undefined"
-#: Neither optimised nor for this processor: compiled in a third of the time.
+#: Neither optimised nor for this processor: so it compiles in a third of the time.
 FLAGS = ("-g", "-O0", "-fno-sanitize-recover=all", "-shared", "-fPIC", "-Wno-psabi")
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -48,7 +48,7 @@ def run(edges):
 
 
 def runtime():
-    """Return the path of the sanitizer's library; None where there is no such."""
+    """Return the path of the sanitizer's library, or None if there is none."""
     compiler = shutil.which("cc")
     if compiler is None:
         return None
@@ -72,7 +72,7 @@ def sanitized(edges, source=_build.SOURCES[0], kinds=KINDS):
     Returns
     -------
     CompletedProcess
-        Of the passes, ended by the first fault.
+        The process that ran the passes; the first fault ends it.
     """
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "kernel.so"

@@ -1,9 +1,9 @@
-"""Write one sentence a line in Markdown, so that a changed word changes one line.
+"""Put each sentence of Markdown on a line, so that a changed word changes one line.
 
 A line break within a paragraph is a space to the reader. Only paragraphs are touched,
 those of the prose in directives among them: no code, table, displayed formula,
-heading or option of a directive. Each paragraph is read again as MyST reads it, and
-stays as it was where it would say anything else.
+heading or option of a directive. Each new paragraph is parsed again as MyST parses
+it; if it would say anything else, the paragraph stays as it was.
 """
 
 import functools
@@ -22,7 +22,7 @@ PROSE = re.compile(
 OPTION = re.compile(r":[\w-]+:")
 PARAGRAPH = ["paragraph_open", "inline", "paragraph_close"]
 LISTS = {"bullet_list_open", "ordered_list_open", "list_item_open"}
-#: What stands before the first word of a paragraph: of a list's item, or nothing.
+#: What stands before the first word of a paragraph: a list item's marker, or nothing.
 LEAD = re.compile(r"\s*(?:(?:[-*+]|\d+[.)])\s+)?")
 #: What is never broken, whatever it holds: code, formulas, links, roles.
 WHOLE = re.compile(
@@ -112,7 +112,7 @@ def _sentences(text):
 
 
 def _meaning(text):
-    """Give what a paragraph says to a reader; None for what is not one paragraph."""
+    """Return what a paragraph says to a reader, or None if it is not one paragraph."""
     tokens = _parser().parse(text)
     if [token.type for token in tokens] != PARAGRAPH:
         return None

@@ -8,15 +8,15 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 SITE = Path(__file__).resolve().parent.parent / "_build/html"
-#: Where the page for missing addresses says that its host serves the site.
+#: The path of the published site, as the links of the 404 page give it.
 TOP = re.compile(r'href="(/[^"]*?)_static/')
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serve a folder, and its ``404.html`` for a page that it has not.
+    """Serve a folder, and its ``404.html`` in place of a missing page.
 
-    That page's links start at the path where the site is published, which is
-    served as the folder is.
+    The links of ``404.html`` start at the path where the site is published, so that
+    path leads to the folder too.
     """
 
     def translate_path(self, path):
@@ -41,7 +41,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 def main(arguments=None):
-    """Serve until interrupted; return 1 where that is not possible."""
+    """Serve until interrupted; return 1 if that is not possible."""
     arguments = sys.argv[1:] if arguments is None else arguments
     port = int(arguments[0]) if arguments and arguments[0].isdecimal() else -1
     if not 0 <= port <= 65535:

@@ -49,9 +49,9 @@ CARD = (
     *("og:type", "og:title", "og:description", "og:image", "og:image:alt"),
     "twitter:card",
 )
-#: Pages that are made of no source; nobody shares a link to them.
+#: Pages without a source file; nobody shares a link to them.
 WITHOUT_CARD = ("404.html", "search.html", "_modules/")
-#: It is shown in place of any page, so that its links start at the site's top.
+#: This page is shown at any missing address, so its links start at the site's top.
 NOT_FOUND = "404.html"
 #: The theme draws its search field twice on this page; nothing refers to the id.
 REPEATED_BY_THEME = ("search.html", "search-input")
@@ -66,7 +66,7 @@ LEFTOVERS = {
 
 
 class Page(HTMLParser):
-    """What the checks need of one page."""
+    """The parts of one page that the checks need."""
 
     def __init__(self, html):
         super().__init__(convert_charrefs=True)
@@ -152,19 +152,19 @@ class Site(NamedTuple):
 
 
 def css_urls(css):
-    """Give the addresses that a style sheet loads."""
+    """Return the addresses that a style sheet loads."""
     code = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     return [address or imported for address, imported in CSS_URL.findall(code)]
 
 
 def is_elsewhere(url):
-    """Whether an address names a host: any host is another, the site knows none."""
+    """Return True if an address names a host; addresses within the site name none."""
     parts = urlsplit(url)
     return bool(parts.netloc) or parts.scheme in ("http", "https")
 
 
 def dead_end(site, source, url):
-    """Say why an address inside the site leads nowhere, or give None."""
+    """Return why an address inside the site leads nowhere, or None if it does not."""
     if is_elsewhere(url) or urlsplit(url).scheme:
         return None
     parts = urlsplit(urljoin(source, url) if not url.startswith("#") else source + url)
@@ -250,14 +250,14 @@ def cards(site):
 
 
 def has_file(site, source, url):
-    """Whether an address leads to a file of the site, wherever that is served."""
+    """Return True if an address leads to a file of the site, wherever it is served."""
     if not is_elsewhere(url):
         return dead_end(site, source, url) is None
     return bool(place(site, urlsplit(url).path))
 
 
 def place(site, path):
-    """Give the name of the site's file at a host's path; empty where there is none."""
+    """Return the name of the site's file at a host's path; empty if there is none."""
     parts = path.split("/")[1:]
     names = ("/".join(parts[i:]) for i in range(len(parts)))
     return next((name for name in names if (site.folder / name).is_file()), "")
@@ -306,7 +306,7 @@ def check(folder):
     Raises
     ------
     FileNotFoundError
-        The folder holds no page.
+        If the folder holds no page.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A small book with the real one's configuration, and what builds its pages."""
+"""A small book with the real one's configuration, and a stand-in for Jupyter Book."""
 
 import shutil
 
@@ -62,16 +62,16 @@ class Notebooks:
         return nbformat.read(self.path(stem), as_version=4)
 
     def run(self):
-        """Run what has to; name what ran."""
+        """Run the notebooks that have no kept run; return their names."""
         return {p.stem for p, _, ran in execution.run(self.root, self.paths()) if ran}
 
     def needs_run(self):
-        """Name what would run."""
+        """Return the names of the notebooks that would run."""
         notebooks = {path: self.read(path.stem) for path in self.paths()}
         return {p.stem for p, n in notebooks.items() if not runs.find(self.root, p, n)}
 
     def printed(self, stem):
-        """Give what the cells of a kept run printed."""
+        """Return what the cells of a kept run printed."""
         notebook, _ = runs.find(self.root, self.path(stem), self.read(stem))
         return "".join(map(output_text, code_cells(notebook)))
 
@@ -107,7 +107,7 @@ class Book(Notebooks):
 
 
 class Builder:
-    """Stands for Jupyter Book where a test is about what is done around it."""
+    """A stand-in for Jupyter Book, for tests of what happens around it."""
 
     def __init__(self, book, page="", meanwhile=lambda: None):
         self.book, self.page, self.meanwhile = book, page, meanwhile

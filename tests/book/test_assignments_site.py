@@ -47,7 +47,7 @@ def write_course(root):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """A book with a set that was built once, to be looked at."""
+    """A book with a set, built once, for tests that only read it."""
     book = write_course(tmp_path_factory.mktemp("built"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sets, "SOURCE", book.root / build.SETS)
@@ -57,7 +57,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture
 def course(built, tmp_path, monkeypatch):
-    """A copy of it, for what is done around the writing of the pages."""
+    """A copy of it, for tests of what happens around the writing of the pages."""
     copy = object.__new__(Book)
     copy.root = tmp_path / "book"
     shutil.copytree(built.root, copy.root)

@@ -23,7 +23,7 @@ def book(built, tmp_path):
 
 @pytest.fixture
 def page_builder(book, monkeypatch):
-    """The book, with a stand-in for Jupyter Book, where the pages do not matter."""
+    """The book, with a stand-in for Jupyter Book if the pages do not matter."""
     monkeypatch.setattr(jupyter_book, "run", Builder(book))
     return book
 

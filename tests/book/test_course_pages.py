@@ -28,7 +28,7 @@ def prose(path):
 
 @pytest.fixture
 def open_syllabus(monkeypatch):
-    """Run the syllabus in a folder; give its names and the texts it shows."""
+    """Run the syllabus in a folder; return its names and the texts that it shows."""
     shown = []
     monkeypatch.setattr(IPython.display, "display", lambda m: shown.append(m.data))
 
@@ -62,7 +62,7 @@ def ancestors(chapters, number):
 
 
 def rows(text):
-    """Return a Markdown table's rows as lists of cells, its head left out."""
+    """Return a Markdown table's rows, without its head, as lists of cells."""
     lines = [line.strip("|").split("|") for line in text.splitlines()]
     return [[cell.strip() for cell in line] for line in lines[2:]]
 
@@ -222,7 +222,7 @@ def test_the_theory_path_needs_the_whole_background_page(page):
     assert used == set(page["sections"].values()) - {"Self-test", "Where to read more"}
 
 
-# A page that becomes right by itself.
+# The page follows the chapters and the problem sets by itself.
 
 
 def write_chapter(folder, file, builds_on, minutes=20):

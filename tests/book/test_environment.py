@@ -1,4 +1,4 @@
-"""What pyproject.toml asks for, environment.yml and constraints.txt give."""
+"""environment.yml and constraints.txt give what pyproject.toml asks for."""
 
 import ast
 import re
@@ -89,7 +89,7 @@ def test_a_pin_is_of_no_build_and_from_no_index():
 
 
 def imports(node, extra=None):
-    """Yield what a file imports, each with the extra that it says brings it."""
+    """Yield each module that a file imports, with the extra that the file names."""
     if isinstance(node, ast.Import):
         yield from ((alias.name.partition(".")[0], extra) for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -118,9 +118,10 @@ def homes(name):
 
 
 def undeclared(folder, *extras, everywhere=False):
-    """Return the packages that a folder's files import and that nothing brings.
+    """Return the packages that a folder's files import but no requirement brings.
 
-    Those that they import at their top, without which they do not load; or all.
+    By default only the imports at the top of a file count, since the file does not
+    load without them; with `everywhere`, all imports count.
     """
     paths = sorted((environment.ROOT / folder).rglob("*.py"))
     known = sys.stdlib_module_names | {
@@ -154,6 +155,6 @@ def test_what_is_imported_is_declared(folder, extras):
 
 
 def test_the_library_imports_what_an_extra_brings_only_where_it_says_so():
-    # Without IPython a style is set as well; who has a GPU has Triton.
+    # A style can be set without IPython, and PyTorch brings Triton for GPUs.
     optional = {"IPython", "matplotlib_inline", "triton"}
     assert undeclared("bnlib", everywhere=True) == optional

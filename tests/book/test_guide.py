@@ -1,7 +1,7 @@
-"""The guide tells the truth: what it says how to add, added to a copy by it alone.
+"""The guide tells the truth: its steps alone are enough to add each kind of thing.
 
-Each trial makes what `chapters/how-to.md` names in a copy of the tree, no more, and
-runs the tests that would fail were a place forgotten.
+Each trial makes only what `chapters/how-to.md` names in a copy of the tree, and runs
+the tests that would fail if a place were forgotten.
 """
 
 import inspect
@@ -242,7 +242,7 @@ def test_a_new_problem_set(copy):
     )
 
 
-# What the guide says stands in several places.
+# What stands in several places, as the guide says.
 
 
 def test_the_rows_of_the_data_tables_are_the_sets_there_are():

@@ -159,7 +159,7 @@ print(json.dumps(said))
 
 @pytest.fixture(scope="module")
 def without_extras(tmp_path_factory):
-    """Return what README's example prints where no extra is, and what calls say."""
+    """Return what README's example prints without extras, and what calls say then."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BNLIB_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.delenv("BNLIB_DATA", raising=False)

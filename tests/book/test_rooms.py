@@ -39,12 +39,12 @@ def room(path, package):
 
 
 def sources(package):
-    """Return the files of all rooms; the package's own `__init__` is none."""
+    """Return the files of all rooms, without the package's own `__init__`."""
     return sorted(set(package.rglob("*.py")) - {package / "__init__.py"})
 
 
 def graph(package):
-    """Return which rooms each room imports, those of the hall among them."""
+    """Return which rooms each room imports, including those of the hall."""
     rooms = {room(path, package): set() for path in sources(package)}
     for path in sources(package):
         here = room(path, package)
@@ -63,7 +63,7 @@ def cycle(package):
 
 
 def private_crossings(package):
-    """Return where a room imports what is private to another."""
+    """Return where a room imports a private name of another room."""
     return [
         f"{path.relative_to(package)}:{line}: {name}"
         for path in sources(package)

@@ -1,4 +1,4 @@
-"""A notebook runs where something that it depends on has changed, and not else."""
+"""A notebook runs again only if something that it depends on has changed."""
 
 import os
 import signal

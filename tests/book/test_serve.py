@@ -1,4 +1,4 @@
-"""`make serve`: what it says where it cannot serve."""
+"""`make serve`: what it serves, and what it says if it cannot."""
 
 import socket
 import threading
@@ -33,7 +33,7 @@ def test_a_port_that_is_none_is_refused(site, capsys, port):
 
 @pytest.fixture
 def ask(tmp_path, monkeypatch):
-    """Ask a server of a folder for an address; give the status and the answer."""
+    """Ask a server of a folder for an address; return the status and the answer."""
     (tmp_path / "index.html").write_text("<title>A site</title>")
     monkeypatch.setattr(serve.Handler, "log_message", lambda *_: None)
     handler = partial(serve.Handler, directory=str(tmp_path))

@@ -63,7 +63,7 @@ def test_a_chapter_is_numbered_as_its_file(site):
 
 
 def public_names(module):
-    """Give the names that a module offers and no other does, read from its source."""
+    """Return the public names that a module itself defines, read from its source."""
     path = build.ROOT / "bnlib" / module
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     names, elsewhere = set(), set()
@@ -96,7 +96,7 @@ def test_the_api_page_has_every_public_name(site):
 
 @pytest.fixture
 def page(tmp_path):
-    """Write one page with a given body and give what the checks say of it."""
+    """Return a function that writes a page with a given body and checks it."""
 
     def check_page(body, html=SOUND):
         (tmp_path / "page.html").write_text(html.format(body))

@@ -36,7 +36,7 @@ def stored(tmp_path):
 
 
 def refresh(path):
-    """Store what a run gives; say whether the text changed."""
+    """Store what a run gives; return whether the text changed."""
     [(_, changed)] = notebooks.refresh(path.parent, [path])
     return changed
 

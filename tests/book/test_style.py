@@ -29,7 +29,7 @@ FORBIDDEN = {
 
 
 def forbidden(path):
-    """Return what a file says that it must not, a line each."""
+    """Return what a file says although it must not, a line for each."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
@@ -70,7 +70,7 @@ def public_objects(module):
 
 
 def is_plain_record(value):
-    """Say whether a class only holds fields, or names an error."""
+    """Return True if a class only holds fields, or names an error."""
     return inspect.isclass(value) and (
         dataclasses.is_dataclass(value)
         or hasattr(value, "_fields")
@@ -79,7 +79,7 @@ def is_plain_record(value):
 
 
 def gives_a_value(function):
-    """Say whether a function has a return statement with a value of its own."""
+    """Return True if a function has a return statement with a value of its own."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
     nodes = list(ast.iter_child_nodes(tree.body[0]))
     for node in nodes:

@@ -15,7 +15,7 @@ USERS = Path(__file__).parent / "users"
 
 @pytest.fixture(scope="module")
 def found():
-    """Return what mypy says of the two scripts: (file, line, kind) of each error."""
+    """Return (file, line, kind) of each error that mypy finds in the two scripts."""
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--follow-imports=silent", *USERS.glob("*.py")],
         cwd=ROOT,

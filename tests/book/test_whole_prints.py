@@ -8,7 +8,7 @@ from tools import build
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Texts of the streams that a page shows for what a kernel sent."""
+    """Return the texts that a page shows for the streams that a kernel sent."""
     monkeypatch.syspath_prepend(build.ROOT / "_ext")
     import whole_prints
     from myst_nb.core import render

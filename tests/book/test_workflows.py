@@ -20,7 +20,7 @@ JOBS = [
     for name, workflow in WORKFLOWS.items()
     for key, job in workflow["jobs"].items()
 ]
-#: What sends something out, by the permission that it takes.
+#: The permissions that a job needs to send something out.
 PUBLISHES = {"pages", "contents", "id-token"}
 BAD = """
 on: push
@@ -90,7 +90,7 @@ def test_a_workflow_may_read_and_a_job_says_what_more_it_needs(name):
 
 
 def is_gated(job, jobs):
-    """Whether a job, or one that it needs, waits for the variable PUBLISH."""
+    """Return True if a job, or one that it needs, waits for the variable PUBLISH."""
     needs = job.get("needs", [])
     needs = [needs] if isinstance(needs, str) else needs
     return "vars.PUBLISH == 'true'" in job.get("if", "") or any(

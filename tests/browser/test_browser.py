@@ -28,7 +28,7 @@ IS_DARK = r"""
     return canvas.match(/\d+/g).slice(0, 3).every(part => part < 64);
 }
 """
-# What is right of the screen's edge, where nothing scrolls to it.
+# Elements beyond the right edge of the screen that no scrolling brings into view.
 OUT_OF_REACH = """
 () => [...document.querySelectorAll("main *")].filter(element => {
     const box = element.getBoundingClientRect();

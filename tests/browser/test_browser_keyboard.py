@@ -84,7 +84,7 @@ def test_the_tab_key_reaches_a_chapters_content(browser, address, viewport):
     with Visit(browser, address, CHAPTER, **still) as visit:
         stops = list(tab_through(visit.page))
     assert {"content", "copy button"} <= {stop["region"] for stop in stops}
-    # A phone's sidebars are shut, and no stops.
+    # A phone's sidebars are closed, so the tab key skips them.
     assert [stop["name"] for stop in stops if not stop["shown"]] == []
 
 

@@ -7,7 +7,7 @@ pytestmark = pytest.mark.every_light
 
 #: A4 within the margins of print.css, in CSS pixels (96 an inch).
 PAPER = {"width": int((210 - 2 * 16) / 25.4 * 96), "height": 980}
-#: It takes room, out of sight.
+#: The maths for screen readers takes room although it is out of sight.
 NO_MATHS_FOR_SCREEN_READERS = "mjx-assistive-mml { display: none !important; }"
 BUTTONS = """
 () => [...document.querySelectorAll(

@@ -162,7 +162,7 @@ LOOP = re.compile(r"^for name in \(([^)]*)\):\n((?:    .*\n?)+)", re.MULTILINE)
 
 
 def calls(entry, method):
-    """Say whether a cell of the chapter gets the claim and calls its method.
+    """Return True if a cell of the chapter gets the claim and calls its method.
 
     Either by its id, or in a loop over ids: ``for name in ("this", "that"):``.
     """

@@ -18,7 +18,7 @@ REHEARSAL = section(PAGE, "Rehearse it in ten minutes")
 COURSE = section(PAGE, "Make your course")
 LAPTOP = section(PAGE, "On one laptop")
 HUB = section(PAGE, "On a JupyterHub")
-#: What the page says that the rehearsal's report says.
+#: The report of the rehearsal, as the page prints it.
 REPORT = re.search(r"```text\n(student,.+?)```", REHEARSAL, re.DOTALL)[1]
 #: The points that the tests of set 1 give.
 MOST = float(next(csv.DictReader(REPORT.splitlines()))["of"])
@@ -49,7 +49,7 @@ class Shell:
         text = re.sub(clone, f"cd '{build.ROOT}'", text)
         text = re.sub(r"(?<!cd )\.\./(rehearsal|bn-2027)\b", rf"{self.folder}/\1", text)
         text = re.sub(r"cd \.\./(rehearsal|bn-2027)\b", rf"cd {self.folder}/\1", text)
-        # No test makes the environment that it runs in anew.
+        # A test must not make again the environment in which it runs.
         text = text.replace("make assignments", "make -o .venv/.ready assignments")
         return text.replace("/srv/nbgrader", str(self.folder))
 
@@ -118,7 +118,7 @@ def test_files_from_a_learning_platform_are_sorted_graded_and_exported(course):
     release = "nbgrader generate_assignment 1-transform"
     assert f"`{release}`" in LAPTOP
     course.run(activate, release, *blocks(LAPTOP), place="bn-2027/course")
-    # Those of the tests; who hands in nothing has 0.
+    # The points by tests; a student who hands in nothing has 0.
     assert grades(place / "grades.csv") == {"s01": MOST, "s02": 0.0}
     assert (place / "feedback/s01/1-transform/1-transform.html").is_file()
     assert "`nbgrader autograde 1-transform --student s01 --force`" in " ".join(

@@ -1,4 +1,4 @@
-"""Grading a submission whose functions do what they like: a score and a clear line."""
+"""Grading functions that may do anything: each gives a score and a clear line."""
 
 import course_toy
 import pytest

@@ -33,7 +33,7 @@ def nbgrader(folder, *arguments):
 
 
 def extra(source, at=3):
-    """Return what puts a code cell of its author's own into a submission."""
+    """Return a function that puts a student's new code cell into a submission."""
 
     def put(notebook):
         cell = nbformat.v4.new_code_cell(source)

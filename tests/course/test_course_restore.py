@@ -1,4 +1,4 @@
-"""Whatever is submitted, what is graded is the set's own notebook with the answers."""
+"""Whatever is submitted, the set's own notebook is graded, with the answers in it."""
 
 import base64
 import copy
@@ -21,7 +21,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and the rest").decode()
 
 @pytest.fixture
 def submit(tmp_path):
-    """Return what restores a submission: a notebook, or the bytes of a file."""
+    """Return a function that restores a submission: a notebook or a file's bytes."""
 
     def restored(content):
         path = tmp_path / "toy.ipynb"

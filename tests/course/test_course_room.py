@@ -33,8 +33,8 @@ def call(*given):
 NO_TORCH = "ModuleNotFoundError: torch is not there in grading"
 REFUSED = ("PermissionError: [Errno 13]", "PermissionError: [Errno 1]")
 
-# What a cell of a student's tries, and how its remark begins. Where a test fails, an
-# attempt succeeds: each is one that does no harm, as signal 0 does none.
+# What a student's cell tries, and how the remark on it begins. If a test fails, its
+# attempt has succeeded, so none of them does harm: signal 0, for example, does none.
 ATTEMPTS = {
     "import": ("import torch", NO_TORCH),
     "importlib": ("import importlib\nimportlib.import_module('torch')", NO_TORCH),
@@ -96,7 +96,7 @@ ATTEMPTS = {
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
         "ValueError: not allowed to raise maximum limit",
     ),
-    # The last one: the process that it spoils is that of all.
+    # This attempt comes last, since it spoils the process that all of them share.
     "no importers": (
         f"import sys\nsys.path.append({SITE!r})\nsys.meta_path.pop()\nimport torch",
         "ModuleNotFoundError: No module named 'torch'",
@@ -110,7 +110,7 @@ NUMBERS = {
 
 @pytest.fixture(scope="module")
 def remarks(tmp_path_factory):
-    """Let every attempt run in a submission of its own; return what was remarked."""
+    """Run every attempt in a submission of its own; return the remarks."""
     secret = tmp_path_factory.mktemp("teacher") / "key.txt"
     secret.write_text("hush")
     numbers = NUMBERS[platform.machine()] | {"SECRET": repr(str(secret))}
@@ -169,7 +169,7 @@ def test_what_cannot_be_locked_is_said(monkeypatch):
 
 
 def test_without_landlock_imports_are_refused_all_the_same():
-    """In a process of its own: what guards imports stays for good."""
+    """It runs in a process of its own, since the guard of imports stays for good."""
     code = (
         "import sys, types; from grading import room\n"
         "import numpy, os; sys.path.insert(0, os.path.dirname(numpy.__path__[0]))\n"

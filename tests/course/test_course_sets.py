@@ -29,7 +29,7 @@ def by_kind(name, kind):
 
 @pytest.fixture(scope="module")
 def graded():
-    """What check found for a set, once."""
+    """Return a function that checks a set once, and then repeats what it found."""
     found = {}
 
     def of(name):
@@ -93,7 +93,7 @@ HEADING = re.compile(
 
 
 def tasks_of(cells):
-    """Return by its number a task's cells, points and minutes."""
+    """Return each task's cells, points and minutes by its number."""
     found, task = {}, None
     for cell in cells:
         if told := HEADING.search(cell.source):
@@ -172,7 +172,7 @@ def test_the_minutes_are_estimated_as_the_page_says(name):
 
 @EACH_SET
 def test_each_derivation_that_counts_has_a_rubric_that_adds_up(name):
-    """And three answers to hold a student's against: full, half, and none."""
+    """It also has three answers to compare with: for full, half and no points."""
     text = (sets.SOURCE / name / "marking.md").read_text(encoding="utf-8")
     rubrics = text.split("\n## ")[1:]
     counted = [

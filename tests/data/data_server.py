@@ -84,7 +84,7 @@ def give_half(content, gate=None):
             try:
                 handler.wfile.write(content[len(content) // 2 :])
             except OSError:
-                # The one who asked has gone.
+                # The client has gone.
                 handler.close_connection = True
 
     return answer

@@ -50,7 +50,7 @@ def put(path, content=TABLE):
 
 
 def files_in(folder):
-    """Names of the files there, but for the locks."""
+    """Return the names of the files there, without the locks."""
     found = [path.name for path in folder.rglob("*") if path.is_file()]
     return [name for name in found if not name.endswith(".lock")]
 
@@ -153,7 +153,7 @@ def test_a_packed_file_is_judged_by_what_it_holds(server, cached, monkeypatch):
     )
     fast, small = gzip.compress(TABLE, 1), gzip.compress(TABLE, 9)
     assert fast != small
-    # "labelled" is unpacked on its way, as some servers have it for any gz file.
+    # Some servers label any gz file so that the client unpacks it on the way.
     answers = [give(fast), give(small), give(fast, encoding="gzip")]
     for answer in answers:
         server.answers = {"/first": answer}

@@ -184,7 +184,7 @@ def subset_by_hand():
 
 @pytest.fixture
 def stand_in_hashes(monkeypatch):
-    """The sums that the subset of these tests' images has."""
+    """The checksums of the subset of these tests' images."""
     hashes = {
         key: hashlib.sha256(array.astype("u1").tobytes()).hexdigest()
         for key, array in zip(_formats.CIFAR10_SUBSET, subset_by_hand(), strict=True)

@@ -61,7 +61,7 @@ def test_the_cifar_subset_is_that_of_the_rule_by_which_it_is_cut():
     with np.load(FOLDER / "cifar10/cifar10_10k_2k.npz", allow_pickle=False) as stored:
         train, ranks = stored["train_index"], stored["test_rank_in_class"]
     np.testing.assert_array_equal(_formats.subset_train_positions(), train)
-    # A test batch with the stored labels at the stored ranks, the rest of it any.
+    # A test batch has the stored labels at the stored ranks; the others do not matter.
     whole = np.tile(np.arange(10), 1000)
     kept = _formats.subset_test_positions(whole)
     np.testing.assert_array_equal(whole[kept], subset.y_test)
@@ -94,7 +94,7 @@ def test_the_power_plant_is_split_as_the_other_tables_are():
 
 @needs("uci/power-plant.txt")
 def test_the_power_plants_numbers_written_again_are_its_file():
-    # So that the workbook's numbers can be held against the checksum of the text.
+    # So that the workbook's numbers can be compared with the checksum of the text.
     raw = (FOLDER / "uci/power-plant.txt").read_bytes()
     rows = np.loadtxt(FOLDER / "uci/power-plant.txt")
     cells = "".join(

@@ -114,7 +114,7 @@ def log_and_stop(arguments):
 
 
 if __name__ == "__main__":
-    # A shell that starts tests in the background has them ignore it.
+    # A shell that starts tests in the background makes them ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     register(log_and_stop)
     sys.exit(main(sys.argv[1:]))

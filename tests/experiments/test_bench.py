@@ -1,6 +1,6 @@
 """The bench runs, says what it measured, and when it cannot be trusted.
 
-How long anything takes is no test's business.
+No test checks how long anything takes.
 """
 
 import dataclasses

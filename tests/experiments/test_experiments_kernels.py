@@ -1,4 +1,4 @@
-"""What measures the backends: they are right first, and met by the same noise."""
+"""The experiments on the backends check values first, and time them in turn."""
 
 import numpy as np
 import pytest
@@ -146,7 +146,8 @@ def test_an_error_is_over_the_largest_value_and_nan_is_a_large_one():
 
 
 def test_units_are_those_of_each_value_but_for_the_smallest():
-    # bfloat16 has 8 digits: the unit of 1 is 2^-7, that of values near 0 of 64's 64th.
+    # bfloat16 has 8 binary digits, so the unit of 1 is 2^-7. Values near 0 take the
+    # unit of 1/64 of the largest value, 64.
     exact = torch.tensor([64.0, 1.0, 0.0], dtype=torch.float64)
     one_up = torch.tensor([64.0, 1 + 2**-7, 0.0], dtype=torch.bfloat16)
     assert units(one_up, exact) == 1

@@ -87,7 +87,7 @@ def test_least_squares_follows_both_update_rules():
     kept = kohler.kept_steps(steps, points)
     bound = (1 - 1 / 8) ** (2 * np.arange(steps + 1))
     for name, shares in by_hand(8.0, 5, steps, seed=3).items():
-        # To three digits, and rho less its minimum cancels.
+        # Shares are kept to three digits, and rho minus its minimum cancels.
         np.testing.assert_allclose(
             found[f"{name}_shares"], shares[kept], rtol=6e-3, atol=1e-14
         )
@@ -178,7 +178,7 @@ def test_a_method_goes_on_with_the_step_of_the_lowest_trial():
     assert len(set(found["chosen"])) > 2
 
 
-# The sum over so many rows of losses so large leaves the finite numbers.
+# With this many rows the sum of such large losses overflows.
 DIVERGING = {"kind": "sample", "rows": 5000}
 
 

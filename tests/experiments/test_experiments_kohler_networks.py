@@ -1,4 +1,4 @@
-"""Kohler's deep networks: the descent, what is looked at, and a run that diverges."""
+"""Kohler's deep networks: the descent, what is recorded, and a run that diverges."""
 
 import math
 
@@ -114,7 +114,7 @@ def test_inputs_have_mean_0_and_deviation_1_and_blank_ones_stay_0():
     assert (y.numpy() == images.y_train).all()
 
 
-# What is looked at.
+# What is recorded.
 
 
 def replayed(arm, rate, given):

@@ -1,4 +1,4 @@
-"""Records: whole, never lost, and those committed are of today's experiments."""
+"""Records: whole, never lost, and the committed ones are of today's experiments."""
 
 import dataclasses
 import json

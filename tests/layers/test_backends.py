@@ -1,4 +1,4 @@
-"""What every backend keeps of the protocol, whatever it computes with."""
+"""The part of the protocol that every backend keeps, whatever it computes with."""
 
 import inspect
 

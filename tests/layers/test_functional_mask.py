@@ -1,4 +1,4 @@
-"""Masked inputs: the statistics of what is kept, and zeros for all else."""
+"""Masked inputs: the statistics of what is kept, and zeros everywhere else."""
 
 import numpy as np
 import pytest

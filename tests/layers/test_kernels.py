@@ -63,8 +63,8 @@ def test_hard_inputs_lose_no_digits(hard, activation, backend):
     exact = reference(x, upstream, weight, bias, relu=activation == "relu")
     for one, other in zip(found[:2], exact[:2]):
         assert error(one, other) <= 2e-7
-    # The parameters' gradients are sums over the batch: what rounding may do to them
-    # goes with the sum of the terms' sizes.
+    # The parameters' gradients are sums over the batch, so the rounding error that is
+    # allowed grows with the sum of the terms' sizes.
     terms = upstream.abs() * (definition(x).abs() + 1)
     allowed = 2e-7 * terms.movedim(1, 0).flatten(1).sum(1)
     for one, other in zip(found[2:], exact[2:]):
@@ -363,7 +363,7 @@ def test_the_device_that_is_the_default_changes_nothing(backend):
     exact = reference(x, upstream)
     with torch.device("meta"):
         y = batch_norm(x, None, None, training=True, backend=backend)
-        # Whose memory the first one's backward pass might take for its own.
+        # The backward pass of the first call might take this call's memory for its own.
         batch_norm(100 * x, None, None, training=True, backend=backend)
         (dx,) = torch.autograd.grad(y, x, upstream)
     for one, other in zip((y, dx), exact):
@@ -418,5 +418,5 @@ def test_large_outputs_with_running_statistics_are_written_whole(shape, layout, 
     reason="the C compiler, cc, is not here, or not the one asked for",
 )
 def test_where_there_is_a_compiler_the_c_kernel_is_here():
-    """Or else every test of it would be skipped."""
+    """Otherwise every test of it would be skipped."""
     assert kernels.refusal("c", torch.ones(2, 3)) is None

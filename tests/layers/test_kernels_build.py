@@ -64,7 +64,7 @@ def libraries(cache):
 
 
 def works(library):
-    """Say whether a library normalises."""
+    """Return True if a library normalises."""
     address, number = ctypes.c_void_p, ctypes.c_double
     library.batch_norm_forward.argtypes = [address] * 8 + [number] * 2
     x, y = torch.tensor([1.0, 3.0]), torch.zeros(2)

@@ -1,4 +1,4 @@
-"""Which backend an input goes to, and what is said of one that cannot take it."""
+"""Which backend an input goes to, and the error if a backend cannot take it."""
 
 import pytest
 import torch

@@ -67,7 +67,7 @@ def test_gradients_and_running_statistics_are_those_of_one_batch(make, sizes):
 
 
 def test_the_plain_way_is_another_computation():
-    """What the exact way is for: a layer normalises each micro-batch by itself."""
+    """The exact way is needed: a layer normalises each micro-batch by itself."""
     ours, theirs = mlp(), mlp()
     x = inputs(ours)
     loss(theirs, x).backward()

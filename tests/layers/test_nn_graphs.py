@@ -94,7 +94,7 @@ def test_functional_call_and_grad_of_a_tracking_layer_in_evaluation():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @ACTIVATIONS
 def test_autocast_leaves_the_layer_its_input(dtype, activation):
-    """As torch's: the layer is in no list of autocast's."""
+    """As with torch's layer, which is in none of autocast's lists."""
     model = nn.Sequential(nn.Linear(4, 3), BatchNorm1d(3, activation=activation))
     theirs = nn.Sequential(model[0], nn.BatchNorm1d(3))
     x = torch.randn(16, 4)

@@ -1,7 +1,7 @@
 """PyTorch's own test inputs of batch norm: torch's result, or torch's kind of error.
 
-They lie in `torch.testing._internal`, which no release promises; where they are not,
-these tests are skipped.
+They lie in `torch.testing._internal`, which any release may change; if they are
+missing, these tests are skipped.
 """
 
 import functools
@@ -20,7 +20,8 @@ import bnlib
 def imported(module, name):
     """Return PyTorch's list of operators or modules; skip the test if it is not there.
 
-    Here and not on top, for it takes seconds, and every worker collects every file.
+    It is not imported at the top, since that takes seconds, and every worker
+    collects every file.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -38,7 +39,7 @@ def the_operator():
 
 
 def the_modules():
-    """Return name and PyTorch's entry of each module that bnlib has, too."""
+    """Return the name and PyTorch's entry of each module that bnlib has too."""
     every = imported("common_modules", "module_db")
     named = {info.name.removeprefix("nn."): info for info in every}
     # torch's own SyncBatchNorm takes nothing on a CPU.
@@ -51,18 +52,18 @@ SIGNATURE = inspect.signature(torch.nn.functional.batch_norm)
 
 
 def deliberate(arguments):
-    """Why bnlib refuses what torch takes; None where it takes it, too."""
+    """Return why bnlib refuses an input of torch's, or None if bnlib takes it too."""
     if not 0 <= arguments["momentum"] <= 1:
-        # No average: weights outside [0, 1].
+        # With weights outside [0, 1] it would be no average.
         return "momentum", arguments["momentum"], "[0, 1]"
     if arguments["input"].ndim < 2:
-        # Which axis has the features, nothing says.
+        # Nothing says which axis has the features.
         return "input", tuple(arguments["input"].shape), "(N, C)"
     return None
 
 
 def tolerance(dtype):
-    # Two ways of rounding; torch's own rounds half precision more than once, too.
+    # The two round in different ways, and torch rounds half precision more than once.
     factor = 16 if dtype.itemsize == 2 else 1000
     return {
         "rtol": factor * torch.finfo(dtype).eps,
@@ -72,7 +73,7 @@ def tolerance(dtype):
 
 @pytest.fixture(autouse=True)
 def seeded():
-    """PyTorch draws its inputs anew each time."""
+    """Fix the seed, since PyTorch draws its inputs again each time."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         yield

@@ -1,4 +1,4 @@
-"""GDNP on Gaussian problems: it is Rayleigh descent, with the rate that has."""
+"""GDNP on Gaussian problems: it is Rayleigh descent, and has the same rate."""
 
 import numpy as np
 import pytest

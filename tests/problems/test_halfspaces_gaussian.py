@@ -171,7 +171,7 @@ def test_the_constant_is_near_for_short_w():
 
 
 class Plain:
-    """A loss that tells nothing of where it bends."""
+    """A loss that does not say where it bends."""
 
     def __init__(self, loss, centre=0.0):
         self._loss, self._centre = loss, centre

@@ -182,7 +182,7 @@ def test_many_units_on_one_line_and_one_beside_them_are_covered():
 
 
 def differences_in_plane(layer, W):
-    """The first unit's derivatives are taken where it stays in the plane."""
+    """Return the gradient: by differences within the plane, by formula beside it."""
     along = np.stack([layer.line, W[3]])
     basis = np.linalg.qr(along.T)[0].T
     parts = np.zeros_like(W)

@@ -54,7 +54,7 @@ def test_the_error_of_a_square_is_the_bound_at_the_middle_of_a_cell():
 
 
 def first_more(x):
-    """No symmetric function: it tells its two variables apart."""
+    """A function that is not symmetric: it tells its two variables apart."""
     return 0.5 * x[:, 0] - 0.25 * x[:, 1] * x[:, 0]
 
 

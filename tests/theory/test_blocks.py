@@ -67,7 +67,7 @@ def inputs_of(network, layer):
 
 
 def jacobian(network, layer, kind):
-    """Derivative of a layer's weights by its directions, at length 1, by formula.
+    """Return the derivative of a layer's weights by its directions, at length 1.
 
     For w = g v / |v| it is g (I - v (M v)^T) with M the metric and v.M v = 1.
     """
@@ -220,7 +220,8 @@ def test_an_estimate_is_right_within_its_standard_error(kind):
         )
         scores.append((found.squares - exact**2) / found.errors)
     scores = np.array(scores)
-    # Of a mean of 60 scores the deviation is 0.13; of their deviation, 0.1.
+    # The mean of 60 scores has a standard deviation of 0.13, and their standard
+    # deviation has one of 0.1.
     assert (abs(scores.mean(axis=0)) < 0.6).all()
     assert (abs(scores.std(axis=0) - 1) < 0.4).all()
 

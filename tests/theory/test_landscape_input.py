@@ -1,4 +1,4 @@
-"""Landscapes: what they refuse, and what they say then."""
+"""Landscapes: what they refuse, and what the refusal names."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Langevin dynamics: the law that its chains tend to, and what its error bars say."""
+"""Langevin dynamics: the distribution of its chains, and what its error bars say."""
 
 import numpy as np
 import pytest

@@ -76,7 +76,7 @@ def by_sampling(activation, batch_size, draws=40_000):
 
 
 def by_grid(activation, batch_size, points=1000):
-    """The law of two values of a batch, on a fine grid of two angles."""
+    """Integrate over two values of a batch, on a fine grid of two angles."""
     a = (np.arange(points) + 0.5) / points * np.pi - np.pi / 2
     r = -1 / (batch_size - 1)
     weights = np.outer(np.cos(a) ** (batch_size - 3), np.cos(a) ** (batch_size - 4))
@@ -98,7 +98,7 @@ def by_grid(activation, batch_size, points=1000):
 @each
 @pytest.mark.parametrize("batch_size", [4, 5, 8])
 def test_the_factor_is_the_integral_over_two_values_of_a_batch(activation, batch_size):
-    # Where the law ends at a kink, as at B = 4, the grid is at its worst.
+    # The grid is at its worst if the distribution ends at a kink, as at B = 4.
     expected = by_grid(activation, batch_size)
     assert growth_factor(activation, batch_size) == pytest.approx(expected, rel=5e-3)
 

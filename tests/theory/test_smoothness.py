@@ -15,7 +15,7 @@ SHAPED = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
 def parts(shape, seed=0):
-    """Return x, gamma and beta: the deviations and the scales differ by unit."""
+    """Return x, gamma and beta; standard deviations and scales differ by unit."""
     units = shape[1]
     spread = torch.arange(1, units + 1).reshape(1, units, *[1] * (len(shape) - 2))
     gamma = randn(units, seed=seed + 1) + torch.tensor([2.0, -2.0, 2.0])[:units]

@@ -124,7 +124,7 @@ def test_a_zero_stride_agrees_with_its_copy(shape):
 
 
 def cut_gradients(x, dy, gamma, beta):
-    """Return each step's gradient where all before it is held fixed."""
+    """Return each step's gradient with everything before it held fixed."""
     x, dy, gamma, beta = map(tensor, (x, dy, gamma, beta))
     axes = [axis for axis in range(x.ndim) if axis != 1]
 
