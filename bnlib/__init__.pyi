@@ -5,6 +5,7 @@ from . import (
     course as course,
     data as data,
     decoupling as decoupling,
+    exercises as exercises,
     experiments as experiments,
     folding as folding,
     functional as functional,

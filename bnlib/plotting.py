@@ -12,6 +12,27 @@ from bnlib._extras import extra
 #: Those of Okabe and Ito's colours that have a contrast of 3:1 or more on white.
 COLORS = ("#0072B2", "#D55E00", "#007A5E", "#9B4F82", "#6B6B6B", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
+#: What a colour means, the same in every figure; the dash pattern goes with it.
+MEANINGS = {
+    "without BN": 0,
+    "with BN": 1,
+    "gradient descent": 0,
+    "batch-normalised": 1,
+    "weight normalised": 2,
+    "GDNP": 3,
+    "accelerated": 4,
+    "L-BFGS": 5,
+    "training mode": 1,
+    "evaluation mode": 2,
+    "measured": 0,
+    "proved": 5,
+    "layer norm": 2,
+    "group norm": 3,
+    "instance norm": 4,
+    "ReLU": 3,
+    "tanh": 2,
+    "linear": 4,
+}
 #: Perceptually even and safe for colour-blind readers.
 COLORMAP = "cividis"
 
@@ -61,6 +82,39 @@ def use_style() -> None:
         from matplotlib_inline.backend_inline import set_matplotlib_formats
 
         set_matplotlib_formats("retina")
+
+
+def look(meaning: str, **changes: Any) -> dict[str, Any]:
+    """Return the colour, the dashes and the label of what a line means.
+
+    Parameters
+    ----------
+    meaning : str
+        One of `MEANINGS`.
+    **changes
+        Other keywords of Matplotlib's ``plot``; they replace ours.
+
+    Returns
+    -------
+    dict
+        Keywords for Matplotlib's ``plot``.
+
+    Raises
+    ------
+    ValueError
+        If the meaning is unknown.
+
+    Examples
+    --------
+    >>> look("with BN", linewidth=3)["color"]
+    '#D55E00'
+    """
+    if meaning not in MEANINGS:
+        known = ", ".join(MEANINGS)
+        raise ValueError(f"no colour for {meaning!r}: give one of {known}")
+    place = MEANINGS[meaning]
+    own = {"color": COLORS[place], "linestyle": DASHES[place], "label": meaning}
+    return own | changes
 
 
 def draw_graph(

@@ -36,7 +36,7 @@ def interpolation_bound(curvatures: ArrayLike, cells: int) -> float:
 
     References
     ----------
-    Chapter 12, its theorem on multilinear interpolation.
+    Chapter 13, its theorem on multilinear interpolation.
     """
     _checks.check_integer("cells", cells, 1)
     curvatures = np.asarray(curvatures, dtype=np.float64)
@@ -78,7 +78,7 @@ def propagation_bound(error: float, factor: float, depth: int) -> float:
 
     References
     ----------
-    Chapter 12, its theorem on the propagation of errors.
+    Chapter 13, its theorem on the propagation of errors.
     """
     _checks.check_number("error", error, 0)
     _checks.check_number("factor", factor, 0)
@@ -171,7 +171,7 @@ def level_counts(inputs: int, arity: int) -> list[int]:
 
     References
     ----------
-    Chapter 12, "Approximation".
+    Chapter 13, "Approximation".
     """
     _checks.check_integer("inputs", inputs, 2)
     _checks.check_integer("arity", arity, 2)
@@ -210,7 +210,7 @@ def polynomial_units(degree: int, inputs: int) -> int:
 
     References
     ----------
-    Mhaskar 1996; chapter 12, its theorem on shallow networks.
+    Mhaskar 1996; chapter 13, its theorem on shallow networks.
     """
     _checks.check_integer("degree", degree, 0)
     _checks.check_integer("inputs", inputs, 1)

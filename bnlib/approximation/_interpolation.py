@@ -92,7 +92,7 @@ def interpolate(
 
     References
     ----------
-    Chapter 12, its theorem on multilinear interpolation.
+    Chapter 13, its theorem on multilinear interpolation.
     """
     _checks.check_integer("arity", arity, 1)
     _checks.check_integer("cells", cells, 1)

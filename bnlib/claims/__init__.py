@@ -7,6 +7,23 @@
 """
 
 from bnlib.claims.check import Check
-from bnlib.claims.registry import Claim, Judgement, all_claims, claim, get, judge
+from bnlib.claims.registry import (
+    Claim,
+    Judgement,
+    all_claims,
+    check_chapter,
+    claim,
+    get,
+    judge,
+)
 
-__all__ = ["Check", "Claim", "Judgement", "all_claims", "claim", "get", "judge"]
+__all__ = [
+    "Check",
+    "Claim",
+    "Judgement",
+    "all_claims",
+    "check_chapter",
+    "claim",
+    "get",
+    "judge",
+]

@@ -1,4 +1,4 @@
-"""Points of the cube, as chapter 12's claims take them."""
+"""Points of the cube, as chapter 13's claims take them."""
 
 
 def cube(rng, inputs, points=2000):

@@ -1,4 +1,4 @@
-"""Losses of a normalised layer's weights, as chapters 03 and 14 take them."""
+"""Losses of a normalised layer's weights, as chapters 03 and 15 take them."""
 
 import torch
 

@@ -246,6 +246,40 @@ def all_claims(chapter: str | None = None, verdict: str | None = None) -> list[C
     return sorted(found, key=lambda entry: (entry.chapter, files[entry]))
 
 
+def check_chapter(chapter: str, seeds: Iterable[int] = range(5)) -> None:
+    """Check every claim of a chapter, and print a line for each.
+
+    Parameters
+    ----------
+    chapter : str
+        The chapter's file name without ending.
+    seeds : iterable of int
+        The random instances, as in `judge`.
+
+    Raises
+    ------
+    ValueError
+        If no claim belongs to the chapter.
+    AssertionError
+        If a claim fails, or its control is not rejected; after all are printed.
+
+    Examples
+    --------
+    >>> check_chapter("02-transform", seeds=[0])  # doctest: +ELLIPSIS
+    bn-forward ... holds: error ..., allowed 1e-12
+    ...
+    """
+    seeds, failing = list(seeds), []
+    claims = all_claims(chapter)
+    width = max(len(entry.id) for entry in claims)
+    for entry in claims:
+        judgement = judge(entry, seeds)
+        print(f"{entry.id:{width}}  {judgement}")
+        if not judgement.passes:
+            failing.append(entry.id)
+    assert not failing, f"claims that do not pass: {', '.join(failing)}"
+
+
 def get(id: str) -> Claim:
     """Return the claim of this id.
 

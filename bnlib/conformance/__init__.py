@@ -1,7 +1,7 @@
 """What a BatchNorm must get right: a list of cases, run on bnlib and on torch.
 
 Each case is a small input on which some implementation of batch norm went wrong, with
-the right answer. Chapter 14 prints the list by running it; the tests require every row
+the right answer. Chapter 15 prints the list by running it; the tests require every row
 to be right for bnlib. `definition` and `reference` compute the right values.
 """
 

@@ -62,7 +62,7 @@ def all_cases():
 
     References
     ----------
-    Chapter 14, "Practice".
+    Chapter 15, "Practice".
     """
     return [_CASES[number] for number in sorted(_CASES)]
 
@@ -96,7 +96,7 @@ def run(number, library="bnlib"):
 
     References
     ----------
-    Chapter 14, "Practice".
+    Chapter 15, "Practice".
     """
     if number not in _CASES:
         raise ValueError(f"number is {number!r}: give one from 1 to {max(_CASES)}")

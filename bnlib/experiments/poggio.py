@@ -109,7 +109,7 @@ def fit_pieces(tree, x, values, steps, generator):
 @experiment(
     id="poggio-approximation",
     title="Error against parameters: trees of networks, dense and shallow networks",
-    chapter="12-approximation",
+    chapter="13-approximation",
     source="poggio2019",
     sweep={
         "arm": "arms",
@@ -238,7 +238,7 @@ def _classifier(kind, generator):
 @experiment(
     id="poggio-digits",
     title="Digits: local, shared and dense networks, with pixels in order and permuted",
-    chapter="12-approximation",
+    chapter="13-approximation",
     source="poggio2019",
     sweep={"arm": "arms", "seed": "seeds"},
     paired=("arm",),

@@ -41,7 +41,7 @@ def _network(arm, channels, generator):
 @experiment(
     id="digits-norms",
     title="Digits: batch, layer, group and instance norm against the batch size",
-    chapter="14-practice",
+    chapter="15-practice",
     source="wu2018",
     sweep={
         "arm": "arms",

@@ -105,7 +105,7 @@ def langevin(
 
     References
     ----------
-    Roberts and Tweedie 1996; chapter 13, "Langevin dynamics".
+    Roberts and Tweedie 1996; chapter 14, "Langevin dynamics".
     """
     here, temperatures = _checked(problem, start, temperature, rng)
     _checks.check_positive("step", step)
@@ -234,7 +234,7 @@ def occupancy(visits: np.ndarray) -> Occupancy:
 
     References
     ----------
-    Chapter 13, "Langevin dynamics".
+    Chapter 14, "Langevin dynamics".
     """
     visits = np.asarray(visits)
     if visits.dtype != bool:

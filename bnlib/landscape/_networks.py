@@ -43,7 +43,7 @@ def margins(weights: Sequence[Array], X: Array, y: Array) -> Array:
 
     References
     ----------
-    Chapter 13, "No minimum".
+    Chapter 14, "No minimum".
     """
     _check_library(weights, X=X, y=y)
     _check_data(X, y)
@@ -78,7 +78,7 @@ def exponential_loss(weights: Sequence[Array], X: Array, y: Array) -> Array:
 
     References
     ----------
-    Poggio, Banburski and Liao 2019; chapter 13, "No minimum".
+    Poggio, Banburski and Liao 2019; chapter 14, "No minimum".
     """
     found = margins(weights, X, y)
     with _arrays.silently():  # a margin below -709 gives inf
@@ -116,7 +116,7 @@ def radial_slope(weights: Sequence[Array], X: Array, y: Array) -> float:
 
     References
     ----------
-    Poggio, Banburski and Liao 2019; chapter 13, claim p-nosep-crit.
+    Poggio, Banburski and Liao 2019; chapter 14, claim p-nosep-crit.
     """
     found = margins(weights, X, y)
     _check_two_classes(y)
@@ -162,7 +162,7 @@ def exponential_hessian(w: Array, X: Array, y: Array) -> Array:
 
     References
     ----------
-    Chapter 13, claim p-hess-linear.
+    Chapter 14, claim p-hess-linear.
     """
     _arrays.check_arrays(w=w, X=X)
     if w.ndim != 1:
@@ -204,7 +204,7 @@ def separating_direction(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
     References
     ----------
-    Boyd and Vandenberghe 2004, section 8.6; chapter 13, "No minimum".
+    Boyd and Vandenberghe 2004, section 8.6; chapter 14, "No minimum".
     """
     _checks.check_numpy(X=X, y=y)
     _check_data(X, y)
@@ -250,7 +250,7 @@ def rescaling_directions(weights: Sequence[np.ndarray]) -> np.ndarray:
 
     References
     ----------
-    Chapter 13, claim land-rescaling.
+    Chapter 14, claim land-rescaling.
     """
     _check_library(weights)
     _checks.check_numpy(**_named(weights))

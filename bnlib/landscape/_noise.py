@@ -51,7 +51,7 @@ def example_gradients(
 
     References
     ----------
-    Chapter 13, "The noise of SGD".
+    Chapter 14, "The noise of SGD".
     """
     _modules.check_module("network", network)
     for name, tensor in (("x", x), ("y", y)):
@@ -109,7 +109,7 @@ def participation(covariance: np.ndarray) -> float:
 
     References
     ----------
-    Chapter 13, "The noise of SGD".
+    Chapter 14, "The noise of SGD".
     """
     _checks.check_numpy(covariance=covariance)
     C = covariance.astype(np.float64)

@@ -96,7 +96,7 @@ class Player:
 
     References
     ----------
-    Chapter 13, "What noise prefers".
+    Chapter 14, "What noise prefers".
     """
 
     def __init__(
@@ -179,7 +179,7 @@ def film(
 
     References
     ----------
-    Chapter 13, "What noise prefers".
+    Chapter 14, "What noise prefers".
     """
     with extra("plot"):
         from matplotlib import pyplot as plt

@@ -55,7 +55,7 @@ class Wells:
 
     References
     ----------
-    Chapter 13, "Landscape".
+    Chapter 14, "Landscape".
     """
 
     kind: str

@@ -80,7 +80,7 @@ def accumulate(
 
     References
     ----------
-    Chapter 14, "Practice".
+    Chapter 15, "Practice".
     """
     _modules.check_module("model", model)
     if not isinstance(batches, list | tuple):

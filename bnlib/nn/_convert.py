@@ -53,7 +53,7 @@ def convert(model: torch.nn.Module, to: str = "bnlib") -> torch.nn.Module:
 
     References
     ----------
-    Chapter 14, "Practice".
+    Chapter 15, "Practice".
     """
     _modules.check_module("model", model)
     if to not in _KINDS:

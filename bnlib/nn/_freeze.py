@@ -61,7 +61,7 @@ def freeze(model: Model, statistics: bool = True, affine: bool = True) -> Model:
 
     References
     ----------
-    Chapter 14, "Practice".
+    Chapter 15, "Practice".
     """
     _modules.check_module("model", model)
     for name, flag in (("statistics", statistics), ("affine", affine)):

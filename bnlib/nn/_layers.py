@@ -179,7 +179,7 @@ class BatchNorm1d(Layer, torch.nn.BatchNorm1d):
 
     References
     ----------
-    Ioffe and Szegedy 2015; chapters 02, 04 and 14.
+    Ioffe and Szegedy 2015; chapters 02, 04 and 15.
     """
 
 

@@ -50,7 +50,7 @@ class SyncBatchNorm(Layer, torch.nn.SyncBatchNorm):
 
     References
     ----------
-    Chapter 14, "Practice".
+    Chapter 15, "Practice".
     """
 
     def __init__(

@@ -18,7 +18,7 @@ OPENING = """# Problem set 3: moving things
 
 Why would you move them?
 
-**Builds on** chapter 02, and chapters 11 and 14. About 90 minutes.
+**Builds on** chapter 02, and chapters 11 and 15. About 90 minutes.
 
 **How it is graded.** By tests."""
 
@@ -57,7 +57,7 @@ def test_a_set_is_known_by_its_opening_and_its_marks(read):
 def test_the_opening_is_shown_without_what_the_page_says_itself(read):
     assert read(OPENING).opening == (
         "Why would you move them?\n\n"
-        "**Builds on** chapter 02, and chapters 11 and 14. About 90 minutes."
+        "**Builds on** chapter 02, and chapters 11 and 15. About 90 minutes."
     )
 
 

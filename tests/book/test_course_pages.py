@@ -245,28 +245,28 @@ def book(tmp_path):
 
 
 def test_a_new_chapter_appears_by_itself(open_syllabus, book):
-    builds_on = "chapters 02, 05 and 13, and on [Stein's lemma](background-stein)"
-    write_chapter(book / "chapters", "15-new", builds_on, minutes=35)
+    builds_on = "chapters 02, 05 and 14, and on [Stein's lemma](background-stein)"
+    write_chapter(book / "chapters", "90-new", builds_on, minutes=35)
     page, shown = open_syllabus(book / "chapters")
     table = {row[0]: row[1:] for row in rows(shown[0])}
-    assert table["[15 The title of new](15-new.ipynb)"] == [
-        *("05, 13", "[Gaussian expectations](background.ipynb#gaussian-expectations)"),
+    assert table["[90 The title of new](90-new.ipynb)"] == [
+        *("05, 14", "[Gaussian expectations](background.ipynb#gaussian-expectations)"),
         *("35", "20"),
     ]
-    assert "15 The title of new" in [text.get_text() for text in page["ax"].texts]
-    assert "[15 The title of new](15-new.ipynb)" in shown[-1]
+    assert "90 The title of new" in [text.get_text() for text in page["ax"].texts]
+    assert "[90 The title of new](90-new.ipynb)" in shown[-1]
 
 
 def test_chapters_that_build_on_each_other_are_named(open_syllabus, book):
-    write_chapter(book / "chapters", "15-new", "chapter 16")
-    write_chapter(book / "chapters", "16-next", "chapter 15")
-    with refused(AssertionError, "[15, 16]", "build on each other"):
+    write_chapter(book / "chapters", "90-new", "chapter 91")
+    write_chapter(book / "chapters", "91-next", "chapter 90")
+    with refused(AssertionError, "[90, 91]", "build on each other"):
         open_syllabus(book / "chapters")
 
 
 def test_a_chapter_that_builds_on_none_there_is_is_named(open_syllabus, book):
-    write_chapter(book / "chapters", "15-new", "chapter 77")
-    with refused(AssertionError, "[15]", "none there is"):
+    write_chapter(book / "chapters", "90-new", "chapter 77")
+    with refused(AssertionError, "[90]", "none there is"):
         open_syllabus(book / "chapters")
 
 

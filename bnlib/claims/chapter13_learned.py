@@ -1,4 +1,4 @@
-"""The claims of chapter 12 on what training finds, from their records."""
+"""The claims of chapter 13 on what training finds, from their records."""
 
 import functools
 
@@ -9,7 +9,7 @@ from bnlib.claims.registry import claim
 from bnlib.experiments import load_record
 
 chapter_claim = functools.partial(
-    claim, chapter="12-approximation", kind="theorem", source="poggio2019"
+    claim, chapter="13-approximation", kind="theorem", source="poggio2019"
 )
 
 

@@ -1,4 +1,4 @@
-"""The claims of chapter 12 on what networks with one hidden layer can do."""
+"""The claims of chapter 13 on what networks with one hidden layer can do."""
 
 import functools
 from itertools import product
@@ -12,7 +12,7 @@ from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 
 chapter_claim = functools.partial(
-    claim, chapter="12-approximation", kind="theorem", source="poggio2019"
+    claim, chapter="13-approximation", kind="theorem", source="poggio2019"
 )
 
 

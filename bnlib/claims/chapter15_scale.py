@@ -1,4 +1,4 @@
-"""The claims of chapter 14 on steps, weight decay and the length of the weights."""
+"""The claims of chapter 15 on steps, weight decay and the length of the weights."""
 
 import functools
 import math
@@ -11,7 +11,7 @@ from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 
 chapter_claim = functools.partial(
-    claim, chapter="14-practice", kind="theorem", verdict="holds"
+    claim, chapter="15-practice", kind="theorem", verdict="holds"
 )
 
 

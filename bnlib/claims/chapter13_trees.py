@@ -1,4 +1,4 @@
-"""The claims of chapter 12 on composed functions, and what locality buys."""
+"""The claims of chapter 13 on composed functions, and what locality buys."""
 
 import functools
 from functools import partial
@@ -21,7 +21,7 @@ from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 
 chapter_claim = functools.partial(
-    claim, chapter="12-approximation", kind="theorem", source="poggio2019"
+    claim, chapter="13-approximation", kind="theorem", source="poggio2019"
 )
 
 

@@ -1,4 +1,4 @@
-"""The claims of chapter 13 on minima: where there is none, and where they are flat."""
+"""The claims of chapter 14 on minima: where there is none, and where they are flat."""
 
 import functools
 from itertools import pairwise
@@ -16,7 +16,7 @@ from bnlib.landscape import (
     separating_direction,
 )
 
-chapter_claim = functools.partial(claim, chapter="13-landscape", source="poggio2019")
+chapter_claim = functools.partial(claim, chapter="14-landscape", source="poggio2019")
 
 
 def random_layers(rng, outputs=1):

@@ -1,4 +1,4 @@
-"""The claims of chapter 12 on what cannot be done: four lower bounds."""
+"""The claims of chapter 13 on what cannot be done: four lower bounds."""
 
 import functools
 from itertools import product
@@ -13,7 +13,7 @@ from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 
 chapter_claim = functools.partial(
-    claim, chapter="12-approximation", kind="theorem", source="poggio2019"
+    claim, chapter="13-approximation", kind="theorem", source="poggio2019"
 )
 
 

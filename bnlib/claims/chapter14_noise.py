@@ -1,4 +1,4 @@
-"""The claims of chapter 13 on noise: Langevin dynamics, and where SGD differs."""
+"""The claims of chapter 14 on noise: Langevin dynamics, and where SGD differs."""
 
 import functools
 
@@ -13,7 +13,7 @@ from bnlib.landscape import Wells, example_gradients, langevin, participation
 from bnlib.networks import mlp, train_classifier
 from bnlib.smoothness import hessian
 
-chapter_claim = functools.partial(claim, chapter="13-landscape", kind="theorem")
+chapter_claim = functools.partial(claim, chapter="14-landscape", kind="theorem")
 
 
 def waves(rng, count=4):
