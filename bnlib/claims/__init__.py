@@ -7,20 +7,15 @@
 """
 
 from bnlib.claims.check import Check
-from bnlib.claims.registry import (
-    Claim,
-    Judgement,
-    all_claims,
-    check_chapter,
-    claim,
-    get,
-    judge,
-)
+from bnlib.claims.judging import Judgement, check_chapter, judge
+from bnlib.claims.registry import Claim, all_claims, claim, get
+from bnlib.claims.sharpness import Sharpness
 
 __all__ = [
     "Check",
     "Claim",
     "Judgement",
+    "Sharpness",
     "all_claims",
     "check_chapter",
     "claim",

@@ -98,9 +98,9 @@ def _variance_of_steps(rng, expected):
         options = {"temperature": temperature, "step": step, "rng": rng}
         walk = langevin(_Parabola(a), start, **options, steps=15, adjust=adjust)
         found = (walk.points[-1] ** 2).mean()
-        # The unit is the standard error of the mean square of a Gaussian.
-        missed = (found / law - 1) / np.sqrt(2 / chains)
-        checks.append(Check(missed, 0.0, "==", allowed=5.0, scale=1.0))
+        # Five standard errors of the mean square of a Gaussian.
+        allowed = 5 * np.sqrt(2 / chains)
+        checks.append(Check(found, law, "==", allowed=allowed, scale=law))
     return Check.worst(*checks)
 
 

@@ -1,6 +1,9 @@
 """The check of a claim: its two sides, and whether they agree."""
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 
 import array_api_compat as compat
 import numpy as np
@@ -9,6 +12,7 @@ from bnlib import _arrays, _checks
 from bnlib._arrays import Array
 
 RELATIONS = ("==", "<=", ">=")
+_MADE: ContextVar[list["Check"] | None] = ContextVar("made", default=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +67,9 @@ class Check:
                 f"left has shape {left} and right {right}: give equal shapes, or a "
                 "number on one side"
             )
+        made = _MADE.get()
+        if made is not None:
+            made.append(self)
 
     @property
     @_arrays.silently()
@@ -84,6 +91,20 @@ class Check:
         """Return True if the error is at most the allowed one; False for NaN."""
         return bool(self.error <= self.allowed)
 
+    @property
+    def resolution(self) -> float:
+        """Return the smallest relative change of the right side that is rejected.
+
+        An equality must reject the change in either direction, an inequality the one
+        that makes it harder to meet. Where the right side is 0, the change is a share
+        of the scale. It is found by changing the side and comparing again, to within
+        0.2 %, and is infinite if a change by the factor 1000 is not rejected.
+        """
+        signs = {"==": (1, -1), "<=": (-1,), ">=": (1,)}[self.relation]
+        if not self.holds:
+            return 0.0
+        return max(_smallest_rejected(self, sign) for sign in signs)
+
     def __str__(self) -> str:
         word = "holds" if self.holds else "fails"
         return f"{word}: error {_short(self.error)}, allowed {_short(self.allowed)}"
@@ -101,6 +122,51 @@ class Check:
         if not checks:
             raise ValueError("give at least one check")
         return max(checks, key=_strain)
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[list[Check]]:
+    """Collect every comparison that is made in the block.
+
+    Yields
+    ------
+    list of Check
+        It grows as the block goes on.
+
+    Examples
+    --------
+    >>> with recorded() as made:
+    ...     check = Check(1.0, 1.0, "==", allowed=0.0)
+    >>> len(made)
+    1
+    """
+    made: list[Check] = []
+    token = _MADE.set(made)
+    try:
+        yield made
+    finally:
+        _MADE.reset(token)
+
+
+def _smallest_rejected(check, sign):
+    """Return by how much, and no less, the right side may change to be rejected."""
+    unit = np.abs(check.right)
+    if not unit.any():
+        unit = check.scale or np.abs(check.left).max() or 1.0
+    fixed = check.scale or max(np.abs(check.left).max(), np.abs(check.right).max(), 0.0)
+
+    def rejected(change):
+        right = check.right + sign * change * unit
+        # The scale stays: a larger right side must not excuse a larger miss.
+        return not replace(check, right=right, scale=fixed or 1.0).holds
+
+    low, high = 1e-18, 1e3
+    if not rejected(high):
+        return float("inf")
+    while high / low > 1.002:
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if rejected(middle) else (middle, high)
+    return high
 
 
 def _plain(name, side):

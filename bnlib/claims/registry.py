@@ -6,7 +6,7 @@ import inspect
 import pkgutil
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,8 @@ VERDICTS = (
     "conjecture",
 )
 
+# The modules beside the chapters' files.
+_OTHERS = ("check", "judging", "registry", "sharpness")
 _CLAIMS = {}
 
 
@@ -246,40 +248,6 @@ def all_claims(chapter: str | None = None, verdict: str | None = None) -> list[C
     return sorted(found, key=lambda entry: (entry.chapter, files[entry]))
 
 
-def check_chapter(chapter: str, seeds: Iterable[int] = range(5)) -> None:
-    """Check every claim of a chapter, and print a line for each.
-
-    Parameters
-    ----------
-    chapter : str
-        The chapter's file name without ending.
-    seeds : iterable of int
-        The random instances, as in `judge`.
-
-    Raises
-    ------
-    ValueError
-        If no claim belongs to the chapter.
-    AssertionError
-        If a claim fails, or its control is not rejected; after all are printed.
-
-    Examples
-    --------
-    >>> check_chapter("02-transform", seeds=[0])  # doctest: +ELLIPSIS
-    bn-forward ... holds: error ..., allowed 1e-12
-    ...
-    """
-    seeds, failing = list(seeds), []
-    claims = all_claims(chapter)
-    width = max(len(entry.id) for entry in claims)
-    for entry in claims:
-        judgement = judge(entry, seeds)
-        print(f"{entry.id:{width}}  {judgement}")
-        if not judgement.passes:
-            failing.append(entry.id)
-    assert not failing, f"claims that do not pass: {', '.join(failing)}"
-
-
 def get(id: str) -> Claim:
     """Return the claim of this id.
 
@@ -326,80 +294,11 @@ def _load(id=None):
             if id and f'id="{id}"' not in text:
                 continue
             importlib.import_module(f"{__package__}.{module.name}")
-        elif module.name not in ("check", "registry") and module.name[0] != "_":
+        elif (
+            module.name not in ("check", "judging", "registry", "sharpness")
+            and module.name[0] != "_"
+        ):
             raise ImportError(
                 f"bnlib/claims/{module.name}.py holds no chapter's claims: name it "
                 "chapterNN_topic.py, or _instances_topic.py if claims share it"
             )
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The outcome of checking several instances of a claim.
-
-    Attributes
-    ----------
-    worst : Check or None
-        The instance closest to failing; None for a remark.
-    controls_rejected, printed_rejected : bool
-        True if every control, and the printed form, failed as it must, or if there is
-        none.
-    """
-
-    worst: Check | None
-    controls_rejected: bool
-    printed_rejected: bool
-
-    @property
-    def passes(self) -> bool:
-        """Return True if the claim holds and its control and printed form do not."""
-        holds = self.worst is None or self.worst.holds
-        return holds and self.controls_rejected and self.printed_rejected
-
-    def __str__(self) -> str:
-        notes = [str(self.worst) if self.worst else "shown, not checked"]
-        if not self.controls_rejected:
-            notes.append("A CONTROL WAS ACCEPTED")
-        if not self.printed_rejected:
-            notes.append("THE PRINTED FORM WAS ACCEPTED")
-        return "; ".join(notes)
-
-
-def judge(claim: Claim, seeds: Iterable[int] = range(5)) -> Judgement:
-    """Check a claim, its control and its printed form on several instances.
-
-    Parameters
-    ----------
-    claim : Claim
-    seeds : iterable of int, not empty
-
-    Returns
-    -------
-    Judgement
-
-    Raises
-    ------
-    ValueError
-        If seeds is empty.
-
-    Examples
-    --------
-    >>> judge(get("bn-range"), seeds=range(3)).passes
-    True
-    """
-    seeds = list(seeds)
-    if not seeds:
-        raise ValueError("seeds is empty: give at least one")
-    printed_rejected = claim.printed is None or _rejects(claim.printed_check())
-    if not claim.is_checked:
-        return Judgement(None, True, printed_rejected)
-    return Judgement(
-        Check.worst(*(claim.check(seed) for seed in seeds)),
-        all(_rejects(claim.control(seed)) for seed in seeds),
-        printed_rejected,
-    )
-
-
-def _rejects(check):
-    """Return True if the relation was missed; a comparison with NaN does not count."""
-    return check.error > check.allowed

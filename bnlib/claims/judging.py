@@ -1,0 +1,125 @@
+"""Judging claims: several instances of each, its control and its printed form."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bnlib.claims.check import Check, recorded
+from bnlib.claims.registry import Claim, all_claims
+from bnlib.claims.sharpness import Sharpness, sharpness
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The outcome of checking several instances of a claim.
+
+    Attributes
+    ----------
+    worst : Check or None
+        The instance closest to failing; None for a remark.
+    controls_rejected, printed_rejected : bool
+        True if every control, and the printed form, failed as it must, or if there is
+        none.
+    sharpness : Sharpness or None
+        The smallest error of the claim that these instances would have shown; None for
+        a remark.
+    """
+
+    worst: Check | None
+    controls_rejected: bool
+    printed_rejected: bool
+    sharpness: Sharpness | None = None
+
+    @property
+    def passes(self) -> bool:
+        """Return True if the claim holds and its control and printed form do not."""
+        holds = self.worst is None or self.worst.holds
+        return holds and self.controls_rejected and self.printed_rejected
+
+    def __str__(self) -> str:
+        notes = [str(self.worst) if self.worst else "shown, not checked"]
+        if not self.controls_rejected:
+            notes.append("A CONTROL WAS ACCEPTED")
+        if not self.printed_rejected:
+            notes.append("THE PRINTED FORM WAS ACCEPTED")
+        return "; ".join(notes)
+
+
+def judge(claim: Claim, seeds: Iterable[int] = range(5)) -> Judgement:
+    """Check a claim, its control and its printed form on several instances.
+
+    Parameters
+    ----------
+    claim : Claim
+    seeds : iterable of int, not empty
+
+    Returns
+    -------
+    Judgement
+
+    Raises
+    ------
+    ValueError
+        If seeds is empty.
+
+    Examples
+    --------
+    >>> from bnlib.claims import get
+    >>> judge(get("bn-range"), seeds=range(3)).passes
+    True
+    """
+    seeds = list(seeds)
+    if not seeds:
+        raise ValueError("seeds is empty: give at least one")
+    printed_rejected = claim.printed is None or _rejects(claim.printed_check())
+    if not claim.is_checked:
+        return Judgement(None, True, printed_rejected)
+    checks, runs = [], []
+    for seed in seeds:
+        with recorded() as made:
+            checks.append(claim.check(seed))
+        runs.append(made)
+    return Judgement(
+        Check.worst(*checks),
+        all(_rejects(claim.control(seed)) for seed in seeds),
+        printed_rejected,
+        sharpness(runs),
+    )
+
+
+def _rejects(check):
+    """Return True if the relation was missed; a comparison with NaN does not count."""
+    return check.error > check.allowed
+
+
+def check_chapter(chapter: str, seeds: Iterable[int] = range(5)) -> None:
+    """Check every claim of a chapter, and print a line for each.
+
+    Parameters
+    ----------
+    chapter : str
+        The chapter's file name without ending.
+    seeds : iterable of int
+        The random instances, as in `judge`.
+
+    Raises
+    ------
+    ValueError
+        If no claim belongs to the chapter.
+    AssertionError
+        If a claim fails, or its control is not rejected; after all are printed.
+
+    Examples
+    --------
+    >>> check_chapter("02-transform", seeds=[0])  # doctest: +ELLIPSIS
+    bn-forward ... holds: error ..., allowed 1e-12
+    ...
+    """
+    seeds, failing = list(seeds), []
+    claims = all_claims(chapter)
+    width = max(len(entry.id) for entry in claims)
+    for entry in claims:
+        judgement = judge(entry, seeds)
+        print(f"{entry.id:{width}}  {judgement}")
+        if not judgement.passes:
+            failing.append(entry.id)
+    assert not failing, f"claims that do not pass: {', '.join(failing)}"
