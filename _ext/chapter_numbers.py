@@ -2,7 +2,8 @@
 
 Sphinx counts the table of contents from 1 and takes no start value, so a book that
 lacks chapter 1 would call chapter 2 the first. Theorems, equations and exercises
-take the chapter's number from here too.
+take the chapter's number from here too. The errata are no chapter: their statements
+are numbered E.1, E.2, ... so that none is taken for a chapter.
 """
 
 import re
@@ -10,6 +11,8 @@ from pathlib import PurePosixPath
 
 from docutils import nodes
 from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
+
+ERRATA = "chapters/errata"
 
 
 def file_number(docname):
@@ -48,10 +51,26 @@ def number_by_file(count_chapters):
     return assign_section_numbers
 
 
+def letter_the_errata(number_figures):
+    """Wrap the collector's method so that the errata's numbers begin with a letter."""
+
+    def assign_figure_numbers(self, env):
+        rewritten = number_figures(self, env)
+        for numbers in env.toc_fignumbers.get(ERRATA, {}).values():
+            for anchor, number in numbers.items():
+                numbers[anchor] = ("E", *number)
+        return rewritten
+
+    return assign_figure_numbers
+
+
 def setup(app):
     # The same event numbers sections, then figures and theorems by section: the
     # only place between the two is the method itself.
     TocTreeCollectorWithStyles.assign_section_numbers = number_by_file(
         TocTreeCollectorWithStyles.assign_section_numbers
+    )
+    TocTreeCollectorWithStyles.assign_figure_numbers = letter_the_errata(
+        TocTreeCollectorWithStyles.assign_figure_numbers
     )
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,5 +1,6 @@
 """Claims: each holds, its false neighbours fail, and the registry keeps its rules."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -127,14 +128,13 @@ def test_ids_are_unique_and_plain():
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", id) for id in ids)
 
 
-def notebook(entry):
-    path = ROOT / "chapters" / f"{entry.chapter}.ipynb"
-    assert path.is_file(), f"{entry.id} names a chapter that is not there: {path.name}"
-    return nbformat.read(path, as_version=4)
+@functools.cache
+def notebook(name):
+    return nbformat.read(ROOT / "chapters" / f"{name}.ipynb", as_version=4)
 
 
-def sources(entry, kind):
-    return [cell.source for cell in notebook(entry).cells if cell.cell_type == kind]
+def sources(name, kind):
+    return [cell.source for cell in notebook(name).cells if cell.cell_type == kind]
 
 
 ENVIRONMENT = re.compile(
@@ -143,31 +143,52 @@ ENVIRONMENT = re.compile(
 )
 
 
-@each(CLAIMS)
-def test_its_chapter_states_it_once_in_a_numbered_environment(entry):
-    found = [
+def boxes(entry, name):
+    """Return the kinds of the numbered boxes with a claim's label on a page."""
+    return [
         environment["kind"]
-        for source in sources(entry, "markdown")
+        for source in sources(name, "markdown")
         for environment in ENVIRONMENT.finditer(source)
         if re.search(rf"^:label: {entry.id}$", environment["options"], re.MULTILINE)
         and ":nonumber:" not in environment["options"]
     ]
-    where = f"chapters/{entry.chapter}.ipynb"
+
+
+@each(CLAIMS)
+def test_its_chapter_or_the_errata_state_it_once_in_a_numbered_environment(entry):
+    path = ROOT / "chapters" / f"{entry.chapter}.ipynb"
+    assert path.is_file(), f"{entry.id} names a chapter that is not there: {path.name}"
+    found = boxes(entry, entry.chapter) + boxes(entry, "errata")
+    where = f"{path.name} or errata.ipynb"
     needed = f"{where} needs one numbered box with :label: {entry.id}"
     assert len(found) == 1, f"{needed}, found {len(found)}"
     assert found[0] != "proof", needed
+
+
+@each(CLAIMS)
+def test_the_errata_state_it_only_under_its_chapter(entry):
+    if boxes(entry, "errata"):
+        (cell,) = [
+            cell.source
+            for cell in notebook("errata").cells
+            if re.search(rf"^:label: {entry.id}$", cell.source, re.MULTILINE)
+        ]
+        assert cell.startswith(f"### From chapter {entry.chapter[:2]}\n"), entry.id
 
 
 LOOP = re.compile(r"^for name in \(([^)]*)\):\n((?:    .*\n?)+)", re.MULTILINE)
 
 
 def calls(entry, method):
-    """Return True if a cell of the chapter gets the claim and calls its method.
+    """Return True if a cell of the chapter checks the claim.
 
-    Either by its id, or in a loop over ids: ``for name in ("this", "that"):``.
+    By its id, in a loop over ids (``for name in ("this", "that"):``), or with all
+    claims of the chapter, whose controls and printed forms are run too.
     """
     uses = []
-    for source in sources(entry, "code"):
+    for source in sources(entry.chapter, "code"):
+        if f'claims.check_chapter("{entry.chapter}")' in source:
+            return True
         uses += source.split(f'claims.get("{entry.id}")')[1:]
         for ids, body in LOOP.findall(source):
             if f'"{entry.id}"' in ids:
