@@ -7,7 +7,7 @@
 """
 
 from bnlib.claims.check import Check
-from bnlib.claims.judging import Judgement, check_chapter, judge
+from bnlib.claims.judging import Judgement, check_chapter, judge, judge_all
 from bnlib.claims.registry import Claim, all_claims, claim, get
 from bnlib.claims.sharpness import Sharpness
 
@@ -21,4 +21,5 @@ __all__ = [
     "claim",
     "get",
     "judge",
+    "judge_all",
 ]

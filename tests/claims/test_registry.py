@@ -15,6 +15,7 @@ from bnlib.claims import (
     claim,
     get,
     judge,
+    judge_all,
     registry,
 )
 
@@ -194,6 +195,27 @@ def test_judging_keeps_the_worst_instance_and_every_control(own_registry):
     assert judgement.worst.error == pytest.approx(3e-10, rel=1e-3)
     assert not judgement.controls_rejected
     assert not judgement.passes
+
+
+def test_judging_keeps_the_control_that_came_closest_and_the_printed_form(own_registry):
+    entry = own_registry("close", printed=3.0, verdict="wrong")
+    rights = iter([9.0, 1.5, 4.0])
+    entry.functions["control"] = lambda rng: Check(1, next(rights), "==", 1e-9)
+    judgement = judge(entry, seeds=range(3))
+    assert judgement.control.error == pytest.approx(1 / 3)
+    assert judgement.printed.error == pytest.approx(2 / 3)
+    remark = own_registry("word", kind="remark", control=None)
+    assert (judge(remark).control, judge(remark).printed) == (None, None)
+
+
+def test_judging_all_gives_each_claim_of_the_book_or_of_a_chapter_in_order(
+    own_registry,
+):
+    own_registry("b", chapter="02-second")
+    own_registry("a")
+    assert list(judge_all(seeds=iter([0, 1]))) == ["a", "b"]
+    assert list(judge_all("02-second", [0])) == ["b"]
+    assert judge_all()["a"].passes
 
 
 def test_judging_takes_at_least_one_seed_and_any_iterable():
