@@ -28,7 +28,7 @@ VERDICTS = (
 )
 
 # The modules beside the chapters' files.
-_OTHERS = ("check", "judging", "registry", "sharpness")
+_OTHERS = ("check", "judging", "pages", "registry", "sharpness")
 _CLAIMS = {}
 
 
@@ -294,10 +294,7 @@ def _load(id=None):
             if id and f'id="{id}"' not in text:
                 continue
             importlib.import_module(f"{__package__}.{module.name}")
-        elif (
-            module.name not in ("check", "judging", "registry", "sharpness")
-            and module.name[0] != "_"
-        ):
+        elif module.name not in _OTHERS and module.name[0] != "_":
             raise ImportError(
                 f"bnlib/claims/{module.name}.py holds no chapter's claims: name it "
                 "chapterNN_topic.py, or _instances_topic.py if claims share it"

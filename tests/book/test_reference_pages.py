@@ -1,0 +1,81 @@
+"""The ledger and the errata, as built: every claim, its numbers, its code."""
+
+import re
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+
+from bnlib.claims import all_claims, pages
+from tools.cells import ROOT, code_cells
+
+CLAIMS = all_claims()
+
+
+@pytest.fixture(scope="module")
+def ledger(site):
+    return BeautifulSoup((site / "chapters/ledger.html").read_text(), "html.parser")
+
+
+@pytest.fixture(scope="module")
+def errata(site):
+    return BeautifulSoup((site / "chapters/errata.html").read_text(), "html.parser")
+
+
+def test_every_claim_has_one_row_of_the_ledger_under_its_chapter(ledger):
+    rows = ledger.select(".ledger-row")
+    assert [row["id"] for row in rows] == [f"ledger-{entry.id}" for entry in CLAIMS]
+    for row, entry in zip(rows, CLAIMS):
+        assert row.find_parent("section").h2.text.startswith(entry.chapter[:2])
+
+
+def test_a_row_leads_to_the_code_of_its_check_and_the_code_back(ledger, site):
+    for entry in CLAIMS:
+        row = ledger.find(id=f"ledger-{entry.id}")
+        (address,) = [a["href"] for a in row.find_all("a") if a.text == "its check"]
+        assert address == pages.source_address(entry)
+        page, _, name = address.removeprefix("../").partition("#")
+        html = (site / page).read_text()
+        block = html.partition(f'<div class="viewcode-block" id="{name}">')[2]
+        module = entry.functions["check"].__module__
+        assert f'chapters/ledger.html#{module}.{name}"' in block[:200]
+
+
+def test_the_errata_have_every_printed_form_by_its_text_and_gravity(errata):
+    entries = errata.select(".erratum")
+    printed = [entry for entry in CLAIMS if entry.printed]
+    assert sorted(e["id"] for e in entries) == sorted(
+        f"errata-{entry.id}" for entry in printed
+    )
+    heads = {"wrong": "Wrong", "misprint": "Misprints"}
+    for entry in printed:
+        section = errata.find(id=f"errata-{entry.id}").find_parent("section")
+        expected = heads.get(pages.gravity(entry))
+        if expected:
+            assert section.h3.text.startswith(expected)
+
+
+def test_the_table_of_the_errata_counts_its_entries(errata):
+    rows = [row.find_all("td") for row in errata.table.select("tbody tr")]
+    numbers = [[int(cell.text or 0) for cell in row[1:]] for row in rows]
+    assert numbers[-1] == [sum(column) for column in zip(*numbers[:-1])]
+    assert sum(numbers[-1]) == len(errata.select(".erratum"))
+
+
+def test_no_code_of_the_errata_is_in_the_open(errata):
+    assert [
+        block
+        for block in errata.select(".highlight")
+        if not block.find_parent("details")
+    ] == []
+
+
+def test_statements_of_the_errata_are_numbered_with_a_letter(errata):
+    for title in errata.select(".proof .caption-number"):
+        assert re.match(r"\w+ (E\.\d+ )?$", title.text), title.text
+
+
+def test_the_ledger_stores_the_numbers_of_its_run_for_the_boxes():
+    page = nbformat.read(ROOT / "chapters/ledger.ipynb", as_version=4)
+    (cell,) = [c for c in code_cells(page) if "pages.record" in c.source]
+    assert cell.metadata.tags == ["remove-cell"]
