@@ -57,6 +57,14 @@ def record(judgement: Judgement) -> dict:
 def source_address(claim: Claim) -> str:
     """Return the address of the check's code on the site, from a chapter's page.
 
+    Parameters
+    ----------
+    claim : Claim
+
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> from bnlib.claims import get
@@ -168,6 +176,16 @@ def _short(number):
 def ledger_filter(claims: Iterable[Claim]) -> str:
     """Return the form that filters the ledger; ``ledger.js`` shows it and obeys it.
 
+    Parameters
+    ----------
+    claims : iterable of Claim
+        Those that the ledger lists.
+
+    Returns
+    -------
+    str
+        HTML.
+
     Examples
     --------
     >>> from bnlib.claims import all_claims
@@ -199,6 +217,15 @@ def _select(name, everything, options):
 def gravity(claim: Claim) -> str:
     """Return how grave a printed form's difference is: a key of `GRAVITY`.
 
+    Parameters
+    ----------
+    claim : Claim
+        One that has a printed form.
+
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> from bnlib.claims import get
@@ -210,6 +237,15 @@ def gravity(claim: Claim) -> str:
 
 def counterexample(claim: Claim) -> str:
     """Return the code that tries a printed form, as a function with a name.
+
+    Parameters
+    ----------
+    claim : Claim
+        One that has a printed form.
+
+    Returns
+    -------
+    str
 
     Examples
     --------
