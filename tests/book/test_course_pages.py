@@ -91,14 +91,6 @@ def test_the_contents_list_the_chapters_by_their_files(page):
     assert listed == [f"chapters/{each.file}" for each in chapters]
 
 
-def test_the_landing_page_has_the_same_titles(page):
-    text = prose(ROOT / "intro.ipynb")
-    line = r"^\| (\d\d) \| (?:\[([^]]+)\]\(.*?\)|([^|]+?)) \|"
-    titles = {int(n): a or b for n, a, b in re.findall(line, text, re.MULTILINE)}
-    chapters = page["chapters"].items()
-    assert titles == {number: each.title for number, each in chapters if number}
-
-
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
 def test_a_chapter_comes_after_all_that_it_says_it_builds_on(page, path):
     said = re.search(r"\*\*Builds on\*\*(.*?)\bAbout \d", prose(path), re.DOTALL)[1]

@@ -42,12 +42,13 @@ def test_every_notebook_is_stored_as_the_tool_stores_it(path):
     assert same, f"{name}: run: python -m tools.notebooks {name}"
 
 
-def test_the_landing_page_links_every_chapter_that_is_there():
-    text = rules.markdown(nbformat.read(NOTEBOOKS[0], as_version=4))
-    linked = re.findall(
-        r"^\| \d\d \| \[.+?\]\(chapters/(\d\d-.+?\.ipynb)\)", text, re.M
-    )
-    assert linked == [path.name for path in CHAPTERS]
+def test_the_landing_page_has_a_question_and_a_sketch_for_every_chapter():
+    page = nbformat.read(NOTEBOOKS[0], as_version=4)
+    code = "\n".join(cell.source for cell in page.cells if cell.cell_type == "code")
+    for path in CHAPTERS:
+        slug = path.stem.partition("-")[2]
+        assert f'    "{slug}": ' in code, f"no question for {path.name}"
+        assert f'sketches["{slug}"] = ' in code, f"no sketch for {path.name}"
 
 
 # A small chapter that keeps every rule, and what breaks each.

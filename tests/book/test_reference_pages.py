@@ -79,3 +79,66 @@ def test_the_ledger_stores_the_numbers_of_its_run_for_the_boxes():
     page = nbformat.read(ROOT / "chapters/ledger.ipynb", as_version=4)
     (cell,) = [c for c in code_cells(page) if "pages.record" in c.source]
     assert cell.metadata.tags == ["remove-cell"]
+
+
+# The first page.
+
+
+@pytest.fixture(scope="module")
+def first(site):
+    return BeautifulSoup((site / "index.html").read_text(), "html.parser")
+
+
+def test_every_chapter_has_a_card_with_its_title_its_question_and_a_sketch(first):
+    files = sorted((ROOT / "chapters").glob("[0-9][0-9]-*.ipynb"))
+    cards = first.select(".chapter-card")
+    assert len(cards) == len(files)
+    for card, path in zip(cards, files):
+        cells = nbformat.read(path, as_version=4).cells
+        title = next(c for c in cells if c.cell_type == "markdown").source
+        title = title.partition("\n")[0].removeprefix("# ")
+        assert card.a["href"] == f"chapters/{path.stem}.html"
+        assert card.a.text == f"{path.name[:2]} {title}"
+        assert card.svg.find_all(["polyline", "circle"])
+        assert card.text.strip().endswith("?")
+
+
+def test_three_doors_lead_to_practice_to_the_theory_and_to_teaching(first):
+    doors = first.select(".door")
+    links = [[a["href"].partition("#")[0] for a in d.find_all("a")] for d in doors]
+    assert [found[0] for found in links] == [
+        "chapters/04-inference.html",
+        "chapters/01-covariate-shift.html",
+        "chapters/syllabus.html",
+    ]
+    assert "chapters/15-practice.html" in links[0]
+
+
+def test_the_hours_of_the_paths_are_those_of_the_syllabus(first, site):
+    syllabus = (site / "chapters/syllabus.html").read_text()
+    told = BeautifulSoup(syllabus, "html.parser").get_text()
+    for path, door in zip(("practice", "theory"), first.select(".door")):
+        exact = float(re.search(rf"The {path} path: \d+ chapters, ([\d.]+)", told)[1])
+        hours = int(re.search(r"about (\d+) hours", " ".join(door.text.split()))[1])
+        assert abs(hours - exact) <= 0.55
+
+
+def test_the_first_page_and_the_ledger_tell_the_same_numbers_and_none_is_ours_as_wrong(
+    first, ledger, errata
+):
+    text = " ".join(first.get_text().split())
+    total, corrected = re.search(
+        r"makes (\d+) numbered claims, and all of them hold.*?(\d+) of the claims "
+        r"correct or complete something that other texts print",
+        text,
+    ).groups()
+    assert int(total) == len(ledger.select(".ledger-row")) == len(CLAIMS)
+    assert int(corrected) == len(errata.select(".erratum"))
+    assert "verdict" not in text.lower()
+
+
+def test_the_first_page_has_no_commands_and_says_what_it_is_for(first):
+    text = " ".join(first.get_text().split())
+    assert "make book" not in text
+    assert "proposed in 2015" in text
+    assert re.search(r"(\d+) train without it and (\d+) with it", text)

@@ -77,3 +77,18 @@ def test_rows_are_cards_on_a_phone(browser, address):
         boxes = [parts.nth(n).bounding_box() for n in range(3)]
         assert [box["x"] for box in boxes] == [boxes[0]["x"]] * 3
         assert boxes[0]["y"] < boxes[1]["y"] < boxes[2]["y"]
+
+
+def test_on_a_phone_the_first_screen_has_the_figure_of_the_book(browser, address):
+    size = {"width": 390, "height": 844}
+    with Visit(browser, address, "index.html", size) as visit:
+        figure = visit.page.locator("#fig-bowl-fan").first
+        picture = figure.locator("img, svg").first.bounding_box()
+        assert picture["y"] + picture["height"] < size["height"]
+        assert picture["width"] > 250
+
+
+def test_the_whole_of_a_card_leads_to_its_chapter(browser, address):
+    with Visit(browser, address, "index.html") as visit:
+        visit.page.locator(".chapter-card").nth(1).click(position={"x": 8, "y": 8})
+        visit.page.wait_for_url("**/chapters/02-transform.html")
