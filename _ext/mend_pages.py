@@ -1,12 +1,14 @@
-"""Mend three faults of the written pages: scripts, roles and the first address.
+"""Mend four faults of the written pages: scripts, roles, images, the first address.
 
 Sphinx adds MathJax to the page it writes and to its own list for the pages
 after, so that a page lists it twice: a second start of MathJax logs an error in
 the reader's console. Docutils marks a reference with a role that screen readers
-no longer know, inside a list that must hold list items. And the site's own
+no longer know, inside a list that must hold list items. A browser loads every image
+of a page at once, also those far below. And the site's own
 address shows the first page, where Jupyter Book puts a bare redirect.
 """
 
+import re
 import shutil
 from pathlib import Path
 
@@ -20,6 +22,14 @@ def mend_page(app, pagename, templatename, context, doctree):
         context["body"] = context["body"].replace(
             'role="doc-biblioentry"', 'role="listitem"'
         )
+        context["body"] = load_when_near(context["body"])
+
+
+def load_when_near(body):
+    """Let images wait until the reader comes near, but not the first of a page."""
+    before, image, after = body.partition("<img ")
+    lazy = re.sub(r"<img (?![^>]*\bloading=)", '<img loading="lazy" ', after)
+    return before + image + lazy
 
 
 def put_first_page_at_address(app, exception):

@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
+from bs4 import BeautifulSoup
 from refusals import refused
 
 from bnlib import experiments
@@ -268,3 +269,41 @@ def test_every_paper_of_the_list_is_there(page):
         *("Fig. 3: CIFAR-10", "Fig. 3, on digits", "Fig. 7", "D.2", "poggio2019"),
     ):
         assert part in text
+
+
+# The built page.
+
+
+@pytest.fixture(scope="module")
+def built(site):
+    return BeautifulSoup(
+        (site / "chapters/reproductions.html").read_text(), "html.parser"
+    )
+
+
+def test_each_row_has_its_size_and_its_outcome_apart(page, built):
+    page.folder = experiments.RECORDS
+    page.run(THE_TABLE)
+    shown = built.select(".repeated")
+    assert len(shown) == len(page.names["rows"])
+    for row, place in zip(page.names["rows"], shown):
+        size, outcome = (
+            " ".join(place.select_one(f".repeated-{name}").text.split())
+            for name in ("size", "outcome")
+        )
+        assert size.startswith(f"Size {page.status(row.figure)[0]}")
+        assert (page.outcome(row.figure)[0] or "–") in outcome
+
+
+def test_no_plotting_code_is_on_the_page_and_images_wait_for_the_reader(built):
+    assert built.select(".cell_input") == []
+    first, *others = built.select("article img")
+    assert len(others) > 10
+    assert all(image["loading"] == "lazy" for image in others)
+    assert not first.get("loading")
+
+
+def test_every_figure_says_in_words_what_it_shows(built):
+    images = built.select("article .cell_output img")
+    captions = [image.find_parent("figure").figcaption.text for image in images]
+    assert all(len(caption.split()) > 5 for caption in captions)
