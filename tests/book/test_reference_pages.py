@@ -142,3 +142,26 @@ def test_the_first_page_has_no_commands_and_says_what_it_is_for(first):
     assert "make book" not in text
     assert "proposed in 2015" in text
     assert re.search(r"(\d+) train without it and (\d+) with it", text)
+
+
+# The bibliography and the notation.
+
+
+def test_a_work_names_all_the_pages_that_cite_it_and_no_other(site):
+    page = site / "chapters/bibliography.html"
+    works = BeautifulSoup(page.read_text(), "html.parser").select("div.citation")
+    assert len(works) > 40
+    others = [site / "intro.html", *(site / "chapters").glob("*.html")]
+    texts = {path: path.read_text() for path in others if path != page}
+    for work in works:
+        told = {(page.parent / a["href"]).resolve() for a in work.select(".cited-in a")}
+        address = f'bibliography.html#{work["id"]}"'
+        assert told == {path for path, text in texts.items() if address in text}
+
+
+def test_each_letter_of_the_notation_leads_to_where_it_comes_first(site):
+    page = (site / "chapters/notation.html").read_text()
+    rows = BeautifulSoup(page, "html.parser").select(".symbols tbody tr")
+    assert len(rows) > 50
+    for row in rows:
+        assert row.find_all("td")[2].a, row.text
