@@ -5,9 +5,12 @@ colour vision; the colours are those of Okabe and Ito.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bnlib._extras import extra
+
+if TYPE_CHECKING:
+    from bnlib.networks import Watched
 
 #: Those of Okabe and Ito's colours that have a contrast of 3:1 or more on white.
 COLORS = ("#0072B2", "#D55E00", "#007A5E", "#9B4F82", "#6B6B6B", "#000000")
@@ -173,3 +176,68 @@ def draw_graph(
     ax.set_xlim(min(across) - 0.5, max(across) + 0.5)
     ax.set_ylim(min(up) - 0.5, max(up) + 0.5)
     ax.axis("off")
+
+
+#: The usual size of a step over its weight: a rule of thumb, drawn as a dotted line.
+USUAL_UPDATE = 1e-3
+
+
+def dashboard(seen: "Watched") -> Any:
+    """Draw a watched training run: four panels, a line for each layer.
+
+    The loss; by layer the size of the outputs, the size of the gradients at the
+    outputs, and the length of each update over the length of the weight, with a dotted
+    line at 0.001. Dark lines are layers near the input, light ones near the output.
+
+    Parameters
+    ----------
+    seen : bnlib.networks.Watched
+        What `bnlib.networks.watch` returns.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bnlib.networks import Watched
+    >>> row = np.ones((3, 2))
+    >>> figure = dashboard(Watched(("0", "3"), row[:, 0], row, row, row))
+    >>> [ax.get_title() for ax in figure.axes]
+    ['loss', 'outputs', 'gradients', 'update / weight']
+
+    References
+    ----------
+    Chapter 15, "Practice", for what to look for.
+    """
+    with extra("plot"):
+        import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 2, figsize=(6.4, 5), sharex=True)
+    (loss, outputs), (gradients, updates) = axes
+    loss.plot(seen.loss, color="k", linestyle="-")
+    loss.set_title("loss")
+    # The lightest colours of the map do not stand out from white.
+    shades = plt.get_cmap(COLORMAP)
+    last = max(len(seen.layers) - 1, 1)
+    for ax, title, values in (
+        (outputs, "outputs", seen.activation),
+        (gradients, "gradients", seen.gradient),
+        (updates, "update / weight", seen.update),
+    ):
+        for place, name in enumerate(seen.layers):
+            ax.semilogy(
+                values[:, place],
+                color=shades(0.7 * place / last),
+                linestyle="--" if place == last else "-",
+                linewidth=1.2,
+                label=f"layer {name}",
+            )
+        ax.set_title(title)
+    updates.axhline(USUAL_UPDATE, color="k", linestyle=":")
+    handles = outputs.get_lines()
+    outputs.legend(handles=[handles[0], handles[-1]][: len(seen.layers)])
+    for ax in axes[1]:
+        ax.set_xlabel("step")
+    return figure

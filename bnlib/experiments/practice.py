@@ -103,5 +103,63 @@ def digits_norms(context, arm, batch_size, learning_rate, channels, epochs):
     }
 
 
+@experiment(
+    id="digits-norms-steps",
+    title="Digits: the same layers after the same number of steps",
+    chapter="15-practice",
+    source="wu2018",
+    sweep={
+        "arm": "arms",
+        "batch_size": "batch_sizes",
+        "learning_rate": "learning_rates",
+        "seed": "seeds",
+    },
+    paired=("arm", "batch_size", "learning_rate"),
+    data=("digits",),
+    threads=1,
+    live={
+        "arms": ["none", "batch"],
+        "batch_sizes": [2, 64],
+        "learning_rates": [0.1],
+        "seeds": [0],
+        "channels": 8,
+        "steps": 20,
+    },
+    paper={
+        "arms": list(LAYERS),
+        "batch_sizes": [2, 8, 32, 128],
+        "learning_rates": [0.03, 0.1, 0.3, 1.0],
+        "seeds": [0, 1, 2],
+        "channels": 8,
+        "steps": 300,
+    },
+)
+def digits_norms_steps(context, arm, batch_size, learning_rate, channels, steps):
+    """Train as `digits_norms` does, but for a number of steps, whatever the batch size.
+
+    There a large batch takes few steps, so that batch size and number of steps change
+    together; here only the batch size changes, and with it the number of images seen.
+    """
+    weights, order = generators(context, 2)
+    dataset = context.datasets["digits"]
+    x_train, y_train, x_test, y_test = split_on(
+        context.device,
+        *(dataset.x_train / 8 - 1, dataset.y_train),
+        *(dataset.x_test / 8 - 1, dataset.y_test),
+    )
+    x_train, x_test = (x.reshape(-1, 1, 8, 8) for x in (x_train, x_test))
+    network = _network(arm, channels, weights).to(context.device)
+    options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
+    finite = train(network, x_train, y_train, order=order, **options)
+    right = exact = accuracy(network, x_test, y_test)
+    if arm == "batch" and finite:
+        exact = _recalibrated_accuracy(network, x_train, x_test, y_test)
+    return {
+        "accuracy": round(right, 4),
+        "recalibrated_accuracy": round(exact, 4),
+        "diverged": not finite,
+    }
+
+
 def _recalibrated_accuracy(network, x_train, x_test, y_test):
     return accuracy(recalibrate(network, [x_train]), x_test, y_test)

@@ -4,6 +4,7 @@
 """
 
 from bnlib.networks._small import accuracy, feed_forward, mlp, train_classifier
+from bnlib.networks._watch import Watched, watch
 from bnlib.optim import SweepTrace, gdnp_sweeps
 from bnlib.problems import Coefficients, FiniteOneHiddenLayer, OneHiddenLayer
 
@@ -12,9 +13,11 @@ __all__ = [
     "FiniteOneHiddenLayer",
     "OneHiddenLayer",
     "SweepTrace",
+    "Watched",
     "accuracy",
     "feed_forward",
     "gdnp_sweeps",
     "mlp",
     "train_classifier",
+    "watch",
 ]

@@ -3,12 +3,15 @@
 import sys
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from refusals import refused
 
 from bnlib import plotting
+from bnlib.networks import Watched
 
 
 @pytest.fixture
@@ -96,3 +99,14 @@ def test_an_arrow_from_nowhere_is_refused_before_anything_is_drawn():
     with refused(ValueError, "place", "'d'", "one of a b c"):
         plotting.draw_graph(ax, PLACES, [("a", "b", ""), ("d", "a", "")])
     assert not ax.texts
+
+
+def test_a_dashboard_has_a_line_for_each_layer_in_each_panel():
+    layers = np.ones((5, 3))
+    seen = Watched(("0", "3", "6"), layers[:, 0], layers, layers, layers)
+    figure = plotting.dashboard(seen)
+    lines = [len(ax.get_lines()) for ax in figure.axes]
+    assert lines == [1, 3, 3, 4]  # the last has the dotted line of the usual size
+    assert figure.axes[3].get_lines()[3].get_ydata()[0] == plotting.USUAL_UPDATE
+    figure.draw_without_rendering()
+    plt.close(figure)

@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from common import assert_unchanged, generator, snapshot
@@ -9,7 +10,7 @@ from refusals import refused
 from torch import nn
 
 import bnlib
-from bnlib.networks import accuracy, feed_forward, mlp, train_classifier
+from bnlib.networks import accuracy, feed_forward, mlp, train_classifier, watch
 
 
 def clouds(n=96):
@@ -163,3 +164,60 @@ def test_building_a_network_leaves_torchs_own_generator_alone():
     before = torch.get_rng_state()
     mlp((3, 4, 2), batch_norm=True, generator=generator())
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def watched_toy(rate=0.5, width=3):
+    network = torch.nn.Sequential(
+        torch.nn.Linear(2, width),
+        torch.nn.BatchNorm1d(width),
+        torch.nn.Linear(width, 1),
+    )
+    x = torch.randn(16, 2, generator=torch.Generator().manual_seed(0))
+
+    def step():
+        loss = network(x).square().mean()
+        gradients = torch.autograd.grad(loss, list(network.parameters()))
+        with torch.no_grad():
+            for weight, gradient in zip(network.parameters(), gradients):
+                weight -= rate * gradient
+        return loss
+
+    return network, x, step
+
+
+def test_a_watch_measures_what_passes_through_each_layer():
+    network, x, step = watched_toy()
+    before, h = network[0].weight.detach().clone(), network[0](x).detach()
+    y = network(x).detach()
+    seen = watch(network, step, steps=1)
+    assert seen.layers == ("0", "2")
+    assert seen.loss[0] == pytest.approx(y.square().mean().item())
+    roots = [v.square().mean().sqrt().item() for v in (h, y)]
+    assert seen.activation[0] == pytest.approx(roots, rel=1e-5)
+    # The loss is a mean of 16 squares, so its derivative by an output is y / 8.
+    assert seen.gradient[0, 1] == pytest.approx(roots[1] / 8, rel=1e-5)
+    moved = (network[0].weight.detach() - before).norm() / before.norm()
+    assert seen.update[0, 0] == pytest.approx(moved.item(), rel=1e-5)
+
+
+def test_a_watch_leaves_no_hook_behind_even_if_a_step_fails():
+    network, _, _ = watched_toy()
+    with pytest.raises(ZeroDivisionError):
+        watch(network, lambda: 1 / 0)
+    assert not any(m._forward_hooks for m in network.modules())
+
+
+def test_a_layer_that_a_step_does_not_reach_is_nan():
+    network, x, _ = watched_toy()
+    seen = watch(network, lambda: network[0](x).detach().sum(), steps=2)
+    assert np.isfinite(seen.activation[:, 0]).all()
+    assert np.isnan(seen.activation[:, 1]).all()
+    assert np.isnan(seen.gradient[:, 1]).all()
+    assert (seen.update == 0).all()
+
+
+def test_a_network_without_weights_is_not_watched():
+    with refused(ValueError, "two or more axes"):
+        watch(torch.nn.ReLU(), lambda: 0.0)
+    with refused(ValueError, "steps", "0"):
+        watch(watched_toy()[0], lambda: 0.0, steps=0)
