@@ -26,7 +26,7 @@ FENCE = re.compile(r"^(`{3,}|:{3,})\{([\w:-]+)\}[ \t]*(.*)$")
 OPTION = re.compile(r"^:([\w-]+):[ \t]*(.*)$")
 EXERCISE_TITLE = re.compile(r"\S: (derive|code|explore), ★{1,3}, [1-9]\d* minutes$")
 VERDICT = re.compile(r"\b(holds|fails): error \S+, allowed \S+$", re.MULTILINE)
-CHECKS = re.compile(r"\.(check|control|printed_check)\(")
+CHECKS = re.compile(r"(?<!exercises)\.(check|control|printed_check)\(")
 DRAWS = re.compile(r"\bplt\.(figure|subplots|subplot_mosaic)\(")
 
 
