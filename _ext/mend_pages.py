@@ -1,10 +1,11 @@
-"""Mend four faults of the written pages: scripts, roles, images, the first address.
+"""Mend faults of the written pages: scripts, roles, images, names, the first address.
 
 Sphinx adds MathJax to the page it writes and to its own list for the pages
 after, so that a page lists it twice: a second start of MathJax logs an error in
 the reader's console. Docutils marks a reference with a role that screen readers
 no longer know, inside a list that must hold list items. A browser loads every image
-of a page at once, also those far below. And the site's own
+of a page at once, also those far below. The button that unfolds a part of the contents
+has no name, which a screen reader would say. And the site's own
 address shows the first page, where Jupyter Book puts a bare redirect.
 """
 
@@ -23,6 +24,8 @@ def mend_page(app, pagename, templatename, context, doctree):
             'role="doc-biblioentry"', 'role="listitem"'
         )
         context["body"] = load_when_near(context["body"])
+    if contents := context.get("generate_toctree_html"):
+        context["generate_toctree_html"] = with_named_buttons(contents)
 
 
 def load_when_near(body):
@@ -30,6 +33,17 @@ def load_when_near(body):
     before, image, after = body.partition("<img ")
     lazy = re.sub(r"<img (?![^>]*\bloading=)", '<img loading="lazy" ', after)
     return before + image + lazy
+
+
+def with_named_buttons(contents):
+    """Wrap the theme's function that writes the contents beside a page."""
+
+    def named(*arguments, **options):
+        name = "Show or hide the pages of this part"
+        html = str(contents(*arguments, **options))
+        return html.replace("<summary>", f'<summary aria-label="{name}">')
+
+    return named
 
 
 def put_first_page_at_address(app, exception):

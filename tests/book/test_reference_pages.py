@@ -26,7 +26,7 @@ def test_every_claim_has_one_row_of_the_ledger_under_its_chapter(ledger):
     rows = ledger.select(".ledger-row")
     assert [row["id"] for row in rows] == [f"ledger-{entry.id}" for entry in CLAIMS]
     for row, entry in zip(rows, CLAIMS):
-        assert row.find_parent("section").h2.text.startswith(entry.chapter[:2])
+        assert entry.chapter[:2] in row.find_parent("section").h2.text
 
 
 def test_a_row_leads_to_the_code_of_its_check_and_the_code_back(ledger, site):
@@ -73,6 +73,12 @@ def test_no_code_of_the_errata_is_in_the_open(errata):
 def test_statements_of_the_errata_are_numbered_with_a_letter(errata):
     for title in errata.select(".proof .caption-number"):
         assert re.match(r"\w+ (E\.\d+ )?$", title.text), title.text
+
+
+def test_a_part_of_the_errata_without_a_statement_is_not_shown(errata):
+    parts = [head for head in errata.select("h3") if "From chapter" in head.text]
+    assert all(part.find_parent("section").select(".proof") for part in parts)
+    assert bool(parts) is bool(errata.find(id="errata-statements"))
 
 
 def test_the_ledger_stores_the_numbers_of_its_run_for_the_boxes():
