@@ -214,7 +214,9 @@ def dashboard(seen: "Watched") -> Any:
     with extra("plot"):
         import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(6.4, 5), sharex=True)
+    figure, axes = plt.subplots(
+        2, 2, figsize=(6.4, 5), sharex=True, layout="constrained"
+    )
     (loss, outputs), (gradients, updates) = axes
     loss.plot(seen.loss, color="k", linestyle="-")
     loss.set_title("loss")
@@ -237,7 +239,8 @@ def dashboard(seen: "Watched") -> Any:
         ax.set_title(title)
     updates.axhline(USUAL_UPDATE, color="k", linestyle=":")
     handles = outputs.get_lines()
-    outputs.legend(handles=[handles[0], handles[-1]][: len(seen.layers)])
+    ends = [handles[0], handles[-1]][: len(seen.layers)]
+    figure.legend(handles=ends, loc="outside lower center", ncols=2)
     for ax in axes[1]:
         ax.set_xlabel("step")
     return figure
