@@ -28,6 +28,9 @@ EXERCISE_TITLE = re.compile(r"\S: (derive|code|explore), ★{1,3}, [1-9]\d* minu
 VERDICT = re.compile(r"\b(holds|fails): error \S+, allowed \S+$", re.MULTILINE)
 CHECKS = re.compile(r"(?<!exercises)\.(check|control|printed_check)\(")
 DRAWS = re.compile(r"\bplt\.(figure|subplots|subplot_mosaic)\(")
+CHECKS_CHAPTER = re.compile(r"\bcheck_chapter\(\"[\w-]+\"\)$")
+ANSWERS = re.compile(r"\bexercises\.answer\(\s*\"([\w-]+)\"")
+PREDICTION = re.compile(r"\{admonition\} Predict|^\*\*Answer\.\*\*", re.MULTILINE)
 
 
 def name(number, cell):
@@ -118,17 +121,106 @@ def unchecked_outputs_are_not_stored(notebook):
             yield f"{name(number, cell)}: stores an output that no test compares"
 
 
+def draws(cell):
+    """Return whether a figure comes out of a code cell."""
+    return "<Figure" in output_text(cell) or DRAWS.search(cell.source)
+
+
+def mystnb(cell, part):
+    """Return what a code cell's metadata tell the site of its image or its figure."""
+    return cell.metadata.get("mystnb", {}).get(part, {})
+
+
 def figures_have_alternative_text(notebook):
     """A reader who does not see a figure is told what it shows."""
     for number, cell in enumerate(code_cells(notebook)):
-        alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
-        drawn = "<Figure" in output_text(cell) or DRAWS.search(cell.source)
-        if drawn and not alt.strip():
+        if draws(cell) and not mystnb(cell, "image").get("alt", "").strip():
             yield f"{name(number, cell)}: no alt text in mystnb: image: alt"
+
+
+def figures_have_captions(notebook):
+    """A figure has a number and says what to see; its message is no pixels.
+
+    A notebook none of whose figures has a caption is let pass, until all have.
+    """
+    cells = [(n, cell) for n, cell in enumerate(code_cells(notebook)) if draws(cell)]
+    if not any(mystnb(cell, "figure") for _, cell in cells):
+        return
+    for number, cell in cells:
+        figure = mystnb(cell, "figure")
+        if not figure.get("caption", "").strip():
+            yield f"{name(number, cell)}: no caption in mystnb: figure: caption"
+        if not figure.get("name", "").startswith("fig-"):
+            yield f"{name(number, cell)}: no name fig-... in mystnb: figure: name"
+
+
+def is_converted(notebook):
+    """Return whether a chapter's claims are checked by one cell, its last.
+
+    The boxes on the page carry a sign for each; other chapters still show a line.
+    """
+    return any("check_chapter(" in cell.source for cell in code_cells(notebook))
+
+
+def last_cell_checks_the_chapter(notebook):
+    """One cell checks every claim of the chapter; the page does not show it."""
+    if not is_converted(notebook):
+        return
+    last, number = notebook.cells[-1], len(code_cells(notebook)) - 1
+    if last.cell_type != "code" or not CHECKS_CHAPTER.search(last.source.strip()):
+        yield "the last cell does not end in bnlib.claims.check_chapter(...)"
+    elif last.metadata.get("tags") != ["remove-cell"]:
+        yield f"{name(number, last)}: its tags must be remove-cell alone"
+    elif not VERDICT.search(output_text(last)):
+        yield f"{name(number, last)}: prints no verdict line"
+
+
+def predictions_are_answered(notebook):
+    """After what is to be predicted has run, the text gives the answer in words."""
+    if not is_converted(notebook):
+        return
+    asked, shown = None, False
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            shown = True
+            continue
+        for found in PREDICTION.finditer(cell.source):
+            if found[0].startswith("**"):
+                if asked and not shown:
+                    yield f"the answer stands before the cell that gives it: {asked}"
+                asked = None
+            else:
+                if asked:
+                    yield f"no **Answer.** follows: {asked}"
+                words = cell.source[found.end() :].replace(":class: tip", "")
+                asked, shown = " ".join(words.split()[:9]), False
+    if asked:
+        yield f"no **Answer.** follows: {asked}"
+
+
+def answers_belong_to_exercises(notebook):
+    """The field for a reader's number stands under the exercise that is named."""
+    text = markdown(notebook)
+    labels = {o.get("label") for k, _, o, _ in directives(text) if k == "exercise"}
+    within = None
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            for kind, argument, _, _ in directives(cell.source):
+                if kind in ("solution-start", "solution-end"):
+                    within = argument or None
+        for label in ANSWERS.findall(cell.source):
+            if cell.cell_type != "code":
+                continue
+            if label not in labels:
+                yield f"exercises.answer names {label!r}, which is no exercise"
+            elif label != within:
+                yield f"exercises.answer({label!r}) is not in that one's solution"
 
 
 def checks_print_their_verdict(notebook):
     """The cell that checks a claim shows the verdict and the miss."""
+    if is_converted(notebook):
+        return
     for number, cell in enumerate(code_cells(notebook)):
         if CHECKS.search(cell.source) and not VERDICT.search(output_text(cell)):
             yield f"{name(number, cell)}: checks a claim, prints no verdict line"
@@ -239,9 +331,11 @@ RULES = (
     *(no_line_ends_in_a_semicolon, tags_are_known, no_image_is_stored),
     *(no_error_is_stored, no_address_in_memory_is_stored, cells_ran_once_in_order),
     *(unchecked_outputs_are_not_stored, figures_have_alternative_text),
+    *(figures_have_captions, answers_belong_to_exercises),
 )
 CHAPTER_RULES = (
     *(chapter_opens_as_promised, chapter_asks_for_a_prediction),
     *(chapter_has_its_sections, chapter_has_the_right_length),
     *(exercises_are_complete, checks_print_their_verdict),
+    *(last_cell_checks_the_chapter, predictions_are_answered),
 )

@@ -51,6 +51,22 @@ def test_the_landing_page_has_a_question_and_a_sketch_for_every_chapter():
         assert f'sketches["{slug}"] = ' in code, f"no sketch for {path.name}"
 
 
+def test_names_of_figures_are_unique_in_the_book():
+    taken = {}
+    for path in NOTEBOOKS:
+        for cell in rules.code_cells(nbformat.read(path, as_version=4)):
+            figure = rules.mystnb(cell, "figure").get("name")
+            assert figure not in taken, f"{figure}: {path.name}, {taken.get(figure)}"
+            if figure:
+                taken[figure] = path.name
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=rule_name)
+def test_a_chapter_checks_its_own_claims(path):
+    last = rules.code_cells(nbformat.read(path, as_version=4))[-1].source
+    assert "check_chapter(" not in last or f'check_chapter("{path.stem}")' in last
+
+
 # A small chapter that keeps every rule, and what breaks each.
 
 OPENING = """# A title
@@ -85,6 +101,31 @@ It is so.
 """
 
 
+ANSWER = 'bnlib.exercises.answer("ex-9", 0.5, within=0.01)'
+
+
+def converted():
+    """A small chapter whose last cell checks its claims."""
+    notebook = chapter()
+    prediction = "```{admonition} Predict\n:class: tip\n\nHow many are there?\n```"
+    start = EXERCISE.replace("N", "9").partition("It is so.")
+    caption = {"caption": "It rises.", "name": "fig-rise"}
+    notebook.cells[2].metadata.mystnb.figure = caption
+    cells = [
+        new_markdown_cell(start[0]),
+        new_code_cell(ANSWER, execution_count=4),
+        new_markdown_cell(start[2]),
+        new_code_cell('bnlib.claims.check_chapter("a")', execution_count=5),
+    ]
+    cells[3].outputs = notebook.cells[3].outputs
+    cells[3].metadata.tags = ["remove-cell"]
+    notebook.cells[3].outputs = []
+    notebook.cells.insert(2, new_markdown_cell(prediction))
+    last = notebook.cells[-1]
+    last.source = f"**Answer.** Three.\n\n{last.source}"
+    return new_notebook(cells=notebook.cells + cells, metadata=notebook.metadata)
+
+
 def chapter():
     exercises = "\n".join(EXERCISE.replace("N", str(n)) for n in range(5))
     text = (
@@ -112,9 +153,14 @@ def chapter():
     return new_notebook(cells=cells, metadata={"kernelspec": notebooks.KERNEL})
 
 
+LATER = (rules.chapter_has_its_sections, rules.exercises_are_complete)
+
+
 @pytest.mark.parametrize("rule", [*rules.RULES, *rules.CHAPTER_RULES], ids=rule_name)
 def test_a_good_notebook_keeps_the_rule(rule):
     assert not list(rule(chapter()))
+    # Its exercise stands after the sources, for short.
+    assert rule in LATER or not list(rule(converted()))
 
 
 def replace(cell, old, new=""):
@@ -210,6 +256,36 @@ BREAKS = [
 ]
 
 
+OPENS, ANSWERED, FIELD, LAST = 2, 5, 7, -1
+NEW_BREAKS = [
+    (rules.figures_have_captions, put(4, source="plt.figure()"), "no caption"),
+    (rules.figures_have_captions, put(4, source="plt.figure()"), "no name fig-"),
+    (rules.answers_belong_to_exercises, replace(FIELD, "ex-9", "ex-x"), "no exercise"),
+    (rules.answers_belong_to_exercises, replace(FIELD, "ex-9", "ex-1"), "not in that"),
+    (rules.last_cell_checks_the_chapter, replace(LAST, '")', '")  # so'), "last cell"),
+    (rules.last_cell_checks_the_chapter, put(LAST, metadata={}), "remove-cell"),
+    (rules.last_cell_checks_the_chapter, put(LAST, outputs=[]), "no verdict"),
+    (rules.predictions_are_answered, replace(ANSWERED, "**Answer"), "How many are"),
+    (
+        rules.predictions_are_answered,
+        lambda notebook: notebook.cells.insert(3, new_markdown_cell("**Answer.** 3")),
+        "before the cell",
+    ),
+    (
+        rules.predictions_are_answered,
+        lambda notebook: notebook.cells.insert(3, notebook.cells[OPENS]),
+        "no .*Answer",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "breaks", "says"), NEW_BREAKS, ids=rule_name)
+def test_a_broken_converted_chapter_is_named_by_the_rule(rule, breaks, says):
+    notebook = converted()
+    breaks(notebook)
+    assert re.search(says, "\n".join(rule(notebook)))
+
+
 @pytest.mark.parametrize(("rule", "breaks", "says"), BREAKS, ids=rule_name)
 def test_a_broken_notebook_is_named_by_the_rule(rule, breaks, says):
     notebook = chapter()
@@ -218,7 +294,10 @@ def test_a_broken_notebook_is_named_by_the_rule(rule, breaks, says):
 
 
 def test_every_rule_is_seen_to_fail():
-    assert {rule for rule, *_ in BREAKS} == {*rules.RULES, *rules.CHAPTER_RULES}
+    assert {rule for rule, *_ in BREAKS + NEW_BREAKS} == {
+        *rules.RULES,
+        *rules.CHAPTER_RULES,
+    }
 
 
 def test_words_in_proofs_exercises_and_displays_are_not_counted():
