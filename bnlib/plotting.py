@@ -35,6 +35,7 @@ MEANINGS = {
     "ReLU": 3,
     "tanh": 2,
     "linear": 4,
+    "GELU": 0,
 }
 #: Perceptually even and safe for colour-blind readers.
 COLORMAP = "cividis"
