@@ -2,8 +2,9 @@
 
 Sphinx counts the table of contents from 1 and takes no start value, so a book that
 lacks chapter 1 would call chapter 2 the first. Theorems, equations and exercises
-take the chapter's number from here too. The errata are no chapter: their statements
-are numbered E.1, E.2, ... so that none is taken for a chapter.
+take the chapter's number from here too. Other pages count from 1, and those with
+statements or figures of their own have a letter, E.1, E.2, ..., so that no two things
+of the book have one number.
 """
 
 import re
@@ -12,7 +13,11 @@ from pathlib import PurePosixPath
 from docutils import nodes
 from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
 
-ERRATA = "chapters/errata"
+LETTERS = {
+    "chapters/background": "B",
+    "chapters/errata": "E",
+    "chapters/reproductions": "R",
+}
 
 
 def file_number(docname):
@@ -51,14 +56,17 @@ def number_by_file(count_chapters):
     return assign_section_numbers
 
 
-def letter_the_errata(number_figures):
-    """Wrap the collector's method so that the errata's numbers begin with a letter."""
+def number_by_page(number_figures):
+    """Wrap the collector's method so that a page without a number counts by itself."""
 
     def assign_figure_numbers(self, env):
         rewritten = number_figures(self, env)
-        for numbers in env.toc_fignumbers.get(ERRATA, {}).values():
-            for anchor, number in numbers.items():
-                numbers[anchor] = ("E", *number)
+        for docname, kinds in env.toc_fignumbers.items():
+            if file_number(docname) is None:
+                letter = (LETTERS[docname],) if docname in LETTERS else ()
+                for numbers in kinds.values():
+                    for place, anchor in enumerate(numbers, start=1):
+                        numbers[anchor] = (*letter, place)
         return rewritten
 
     return assign_figure_numbers
@@ -70,7 +78,7 @@ def setup(app):
     TocTreeCollectorWithStyles.assign_section_numbers = number_by_file(
         TocTreeCollectorWithStyles.assign_section_numbers
     )
-    TocTreeCollectorWithStyles.assign_figure_numbers = letter_the_errata(
+    TocTreeCollectorWithStyles.assign_figure_numbers = number_by_page(
         TocTreeCollectorWithStyles.assign_figure_numbers
     )
     return {"parallel_read_safe": True, "parallel_write_safe": True}

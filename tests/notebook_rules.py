@@ -18,7 +18,7 @@ from tools.repository import colab_cell, current_address
 MOST_LINES = 15
 TAGS = {
     *("hide-cell", "hide-input", "hide-output", "nbval-ignore-output"),
-    *("remove-cell", "remove-input", "remove-output"),
+    *("remove-cell", "remove-input", "remove-output", "show-code"),
 }
 SECTIONS = ("What goes wrong in practice", "Exercises", "Summary", "Sources")
 WORDS = (1500, 3500)

@@ -19,7 +19,7 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from sphinx_external_toc.parsing import parse_toc_yaml
 
-from tools import execution, jupyter_book, runs, site
+from tools import execution, jupyter_book, outputs, runs, site
 from tools.cells import code_cells, stale_outputs
 from tools.files import own_files, write_whole
 
@@ -75,7 +75,10 @@ def clear_stale(folder):
     it keeps, and it does not drop pages whose sources are gone.
     """
     folder.mkdir(exist_ok=True)
-    for name in ("site.json", "html", ".doctrees", ".jupyter_cache", "jupyter_execute"):
+    for name in (
+        *("site.json", "judgements.json", "html"),
+        *(".doctrees", ".jupyter_cache", "jupyter_execute"),
+    ):
         remove(folder / name)
 
 
@@ -160,7 +163,7 @@ def hand_over(root, executed):
     cache = get_cache(root / "_build/.jupyter_cache")
     for path, notebook in executed.items():
         if code_cells(notebook):
-            bundle = CacheBundleIn(notebook, str(path))
+            bundle = CacheBundleIn(outputs.for_pages(notebook), str(path))
             cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
 
@@ -171,6 +174,7 @@ def write_pages(root, executed):
     if problems := offer_problem_sets(root, folder / "html/assignments"):
         return problems
     hand_over(root, executed)
+    outputs.write_judgements(root, executed)
     print("writing the pages", flush=True)
     return jupyter_book.problems(root, *jupyter_book.run(root, folder / "book.log"))
 

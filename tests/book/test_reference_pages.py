@@ -70,9 +70,16 @@ def test_no_code_of_the_errata_is_in_the_open(errata):
     ] == []
 
 
-def test_statements_of_the_errata_are_numbered_with_a_letter(errata):
-    for title in errata.select(".proof .caption-number"):
-        assert re.match(r"\w+ (E\.\d+ )?$", title.text), title.text
+@pytest.mark.parametrize(
+    ("name", "letter"), [("errata", "E"), ("background", "B"), ("reproductions", "R")]
+)
+def test_a_page_that_is_no_chapter_counts_by_itself_with_a_letter(site, name, letter):
+    page = BeautifulSoup((site / f"chapters/{name}.html").read_text(), "html.parser")
+    for kind in (".proof .caption-number", "figcaption .caption-number"):
+        found = [re.findall(r"\w\.\d+", each.text) for each in page.select(kind)]
+        numbers = [each[0] for each in found if each]
+        expected = [f"{letter}.{place}" for place in range(1, len(numbers) + 1)]
+        assert numbers == expected
 
 
 def test_a_part_of_the_errata_without_a_statement_is_not_shown(errata):

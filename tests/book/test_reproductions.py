@@ -281,7 +281,7 @@ def built(site):
     )
 
 
-def test_each_row_has_its_size_and_its_outcome_apart(page, built):
+def test_each_row_as_built_has_its_size_and_its_outcome_apart(page, built):
     page.folder = experiments.RECORDS
     page.run(THE_TABLE)
     shown = built.select(".repeated")
@@ -295,7 +295,7 @@ def test_each_row_has_its_size_and_its_outcome_apart(page, built):
         assert (page.outcome(row.figure)[0] or "–") in outcome
 
 
-def test_no_plotting_code_is_on_the_page_and_images_wait_for_the_reader(built):
+def test_the_built_page_has_no_plotting_code_and_images_that_wait(built):
     assert built.select(".cell_input") == []
     first, *others = built.select("article img")
     assert len(others) > 10
@@ -303,7 +303,7 @@ def test_no_plotting_code_is_on_the_page_and_images_wait_for_the_reader(built):
     assert not first.get("loading")
 
 
-def test_every_figure_says_in_words_what_it_shows(built):
+def test_every_figure_as_built_says_in_words_what_it_shows(built):
     images = built.select("article .cell_output img")
     captions = [image.find_parent("figure").figcaption.text for image in images]
     assert all(len(caption.split()) > 5 for caption in captions)
