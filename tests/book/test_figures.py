@@ -2,14 +2,17 @@
 
 import io
 import re
+from html import unescape
 
 import matplotlib as mpl
+import nbformat
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from bnlib import plotting
-from tools import build, figures
+from tools import build, figures, runs
+from tools.cells import code_cells, notebook_paths
 
 CSS = (build.ROOT / "_static/figures.css").read_text()
 
@@ -82,3 +85,48 @@ def test_each_colour_stands_out_from_the_paper_of_its_theme(theme):
     for name, color in colors.items():
         high, low = sorted((paper, luminance(color)), reverse=True)
         assert (high + 0.05) / (low + 0.05) >= 3, name
+
+
+LEGEND = re.compile(
+    r'<g id="legend_\d+">(.*?)(?=<g id="(?:axes|legend)_|\Z)', re.DOTALL
+)
+ENTRY = re.compile(
+    r'<(?:path|use)[^>]* style="([^"]*)"|<!-- (.*?) -->|<text[^>]*>([^<]+)<'
+)
+
+
+def legend_colors(svg):
+    """Yield each label of a figure's legends with the colour that it explains."""
+    for legend in LEGEND.findall(svg):
+        color = None
+        for style, formula, words in ENTRY.findall(legend):
+            own = re.findall(r"(?:stroke|fill): (#[0-9a-f]{6})", style)
+            color = next((c for c in own if c not in ("#ffffff", "#cccccc")), color)
+            if color and (formula or words):
+                yield unescape(formula or words), color
+                color = None
+
+
+def test_the_colours_of_a_legend_are_read_from_the_figure():
+    def draw(ax):
+        for meaning in ("with BN", "proved"):
+            ax.plot([0, 1], **plotting.look(meaning))
+        ax.plot([0, 2], label="$x$ <", color="C2")
+        ax.legend()
+
+    expected = [("with BN", "#d55e00"), ("proved", "#000000"), ("$x$ <", "#007a5e")]
+    assert list(legend_colors(drawn(draw))) == expected
+
+
+def test_a_meaning_has_one_colour_in_every_figure_of_the_book(site):
+    meant = {k: plotting.COLORS[v].lower() for k, v in plotting.MEANINGS.items()}
+    wrong = []
+    for path in notebook_paths():
+        notebook, _ = runs.find(build.ROOT, path, nbformat.read(path, as_version=4))
+        for number, cell in enumerate(code_cells(notebook)):
+            for output in cell.outputs:
+                svg = output.get("data", {}).get("image/svg+xml", "")
+                for label, color in legend_colors(svg):
+                    if meant.get(label, color) != color:
+                        wrong.append(f"{path.stem}, cell {number}: {label} is {color}")
+    assert wrong == []

@@ -298,12 +298,13 @@ def test_each_row_as_built_has_its_size_and_its_outcome_apart(page, built):
 def test_the_built_page_has_no_plotting_code_and_images_that_wait(built):
     assert built.select(".cell_input") == []
     first, *others = built.select("article img")
-    assert len(others) > 10
+    figures = built.select("article svg.figure")
+    assert len(others) + len(figures) > 10
     assert all(image["loading"] == "lazy" for image in others)
     assert not first.get("loading")
 
 
 def test_every_figure_as_built_says_in_words_what_it_shows(built):
-    images = built.select("article .cell_output img")
+    images = built.select("article .cell_output :is(img, svg.figure)")
     captions = [image.find_parent("figure").figcaption.text for image in images]
     assert all(len(caption.split()) > 5 for caption in captions)
