@@ -4,6 +4,7 @@ Lines differ in dash pattern as well as in colour, so that no figure needs
 colour vision; the colours are those of Okabe and Ito.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -55,15 +56,20 @@ _STYLE = {
     "image.cmap": COLORMAP,
     "legend.frameon": False,
     "lines.linewidth": 1.8,
+    # Text stays text, and the same figure is the same file.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "bnlib",
 }
+#: Where this variable is "both", as in builds of the site, figures are SVG and PNG.
+FORMATS = "BNLIB_FIGURES"
 
 
 def use_style() -> None:
     """Set Matplotlib's defaults to the book's style, for this process.
 
     In a notebook, figures are also drawn at twice the resolution, for sharp screens.
-    The background stays white on a dark page, because the contrast of every line was
-    chosen on white.
+    A build of the site draws them as SVG too; the page gives them a dark theme's
+    colours.
 
     Examples
     --------
@@ -85,7 +91,8 @@ def use_style() -> None:
     if get_ipython() is not None:
         from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-        set_matplotlib_formats("retina")
+        also = ["svg"] if os.environ.get(FORMATS) == "both" else []
+        set_matplotlib_formats("retina", *also)
 
 
 def look(meaning: str, **changes: Any) -> dict[str, Any]:

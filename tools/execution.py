@@ -110,6 +110,8 @@ def _attempt(root, path, notebook, threads, clients):
         log.touch()
         environment = reads.environment(root, log)
         environment.setdefault("OMP_NUM_THREADS", str(threads))
+        # The pages choose between SVG and PNG (tools/figures.py).
+        environment["BNLIB_FIGURES"] = "both"
         start = time.perf_counter()
         try:
             _execute(notebook, name, path, environment, clients)

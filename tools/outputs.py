@@ -1,10 +1,11 @@
-"""Turn what a run gave into what the pages show: marks of answers, and judgements."""
+"""Turn what a run gave into what the pages show: figures, answers and judgements."""
 
 import json
 
 import nbformat
 
 from bnlib.exercises import ANSWER
+from tools import figures
 from tools.cells import code_cells
 from tools.files import write_whole
 
@@ -15,10 +16,16 @@ JUDGEMENTS = "_build/judgements.json"
 def for_pages(notebook):
     """Return a copy of a notebook with its outputs as the pages show them."""
     notebook = nbformat.from_dict(notebook)
-    for cell in code_cells(notebook):
-        for output in cell.outputs:
-            if told := output.get("data", {}).get(ANSWER):
+    for number, cell in enumerate(code_cells(notebook)):
+        image = cell.metadata.get("mystnb", {}).get("image", {})
+        for place, output in enumerate(cell.outputs):
+            data = output.get("data", {})
+            if told := data.get(ANSWER):
                 output.data = nbformat.from_dict({"text/html": mark(told)})
+            elif (svg := data.pop("image/svg+xml", None)) and image.get("alt"):
+                drawn = figures.inline(svg, image["alt"], f"figure-{number}-{place}")
+                if drawn:
+                    output.data = nbformat.from_dict({"text/html": drawn})
     return notebook
 
 

@@ -60,8 +60,12 @@ Which number?
 
 It is a half.
 """
-DRAW = """import matplotlib.pyplot as plt
-fig, ax = plt.subplots()"""
+DRAW = """import bnlib
+import matplotlib.pyplot as plt
+bnlib.plotting.use_style()
+fig, ax = plt.subplots()
+_ = ax.plot([1, 2], **bnlib.plotting.look("with BN"))
+_ = ax.set_xlabel("steps")"""
 ANSWER = """import bnlib
 bnlib.exercises.answer("ex-number", 0.5, within=0.01)"""
 HAND_OVER = """from IPython.display import display
@@ -133,6 +137,16 @@ def test_a_figure_has_the_number_of_its_chapter_and_its_caption(page):
     assert re.search(
         r'href="#fig-rise"><span class="std std-numref">Figure 2\.1<', page
     )
+
+
+def test_a_figure_is_text_and_colours_of_the_theme_and_has_its_alternative(page):
+    (svg,) = re.findall(r'<svg class="figure" .*?</svg>', page, re.DOTALL)
+    assert 'role="img" aria-label="Empty axes."' in svg
+    assert ">steps</text>" in svg
+    assert "stroke: var(--fig-orange)" in svg
+    assert "fill: var(--fig-paper)" in svg
+    assert not re.search('#[0-9a-f]{6}|DejaVu|id="(figure|axes)_', svg)
+    assert page.index('<figure class="align-default" id="fig-rise">') < page.index(svg)
 
 
 def test_a_checked_statement_tells_what_the_ledgers_run_found(page, found):
