@@ -48,7 +48,7 @@ def test_a_set_is_known_by_its_opening_and_its_marks(read):
     found = read(OPENING)
     assert found.name == "3-moving"
     assert (found.number, found.title) == (3, "Moving things")
-    assert found.chapters == ["02", "11", "14"]
+    assert found.chapters == ["02", "11", "15"]
     assert found.minutes == 90
     # Three tests of 2, 1 and 4 points; one answer of 3.
     assert (found.tested, found.by_hand) == (7, 3)
