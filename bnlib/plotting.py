@@ -37,6 +37,7 @@ MEANINGS = {
     "tanh": 2,
     "linear": 4,
     "GELU": 0,
+    "BN and noise": 3,
 }
 #: Perceptually even and safe for colour-blind readers.
 COLORMAP = "cividis"

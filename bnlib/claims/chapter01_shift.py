@@ -124,9 +124,10 @@ def _moments(rng, with_shape):
     verdict="holds",
     source="book",
     statement=r"Let $a$ and $b$ be $m$ values each, with means $\mu_a,\mu_b$ and "
-    r"deviations $\sigma_a,\sigma_b>0$, and let $r$ be the correlation of the sorted "
-    r"$a$ with the sorted $b$. The least mean square $W^2$ of the moves that turn $a$ "
-    r"into $b$ is $W^2=(\mu_a-\mu_b)^2+(\sigma_a-\sigma_b)^2+2\sigma_a\sigma_b(1-r)$. "
+    r"standard deviations $\sigma_a,\sigma_b>0$, and let $r$ be the correlation of "
+    r"the sorted $a$ with the sorted $b$. The least mean square $W^2$ of the moves "
+    r"that turn $a$ into $b$ is $W^2=(\mu_a-\mu_b)^2+(\sigma_a-\sigma_b)^2"
+    r"+2\sigma_a\sigma_b(1-r)$. "
     r"Behind BN with $\epsilon=0$ it is $W^2=(\beta_a-\beta_b)^2+"
     r"(\gamma_a-\gamma_b)^2+2\gamma_a\gamma_b(1-r)$ for scales "
     r"$\gamma_a,\gamma_b>0$.",
