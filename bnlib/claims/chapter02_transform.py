@@ -129,7 +129,7 @@ def _second_moment(rng, expected):
     r"variance only as far as $\sigma^2\gg\epsilon$.",
     printed="ε is “an arbitrarily small constant”, and the output has “unit variance, "
     "if ε is not taken into account”. True as it stands; what fails is to leave out "
-    "an ε of 0.001 at a deviation of 0.01.",
+    "an ε of 0.001 at a standard deviation of 0.01.",
     printed_in="wikipedia-bn",
 )
 def bn_eps_small(rng):

@@ -46,7 +46,7 @@ def _coupling(rng, formula):
     source="ioffe2015",
     statement=r"For $j\ne i$: $\partial y_i/\partial x_j="
     r"-\frac{\gamma}{m\sqrt{\sigma^2+\epsilon}}(1+\hat x_i\hat x_j)$. An example's "
-    "output depends on its batch-mates.",
+    "output depends on the other examples in the batch.",
 )
 def bn_batch_coupling(rng):
     return _coupling(rng, lambda product: 1 + product)
