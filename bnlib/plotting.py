@@ -38,6 +38,9 @@ MEANINGS = {
     "linear": 4,
     "GELU": 0,
     "BN and noise": 3,
+    "descent on ρ": 1,
+    "bound": 5,
+    "conjugate gradients": 2,
 }
 #: Perceptually even and safe for colour-blind readers.
 COLORMAP = "cividis"
