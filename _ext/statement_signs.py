@@ -74,6 +74,7 @@ def degree(claim, found):
 def panel(claim, found, ledger):
     """Return the sign and what it opens, as HTML."""
     pages = importlib.import_module("bnlib.claims.pages")
+    short = pages.short
     worst, control = found["worst"], found["control"]
     lines = [
         f"Error <b>{short(worst['error'])}</b> at worst, "
@@ -96,13 +97,6 @@ def panel(claim, found, ledger):
         f'<span class="word"> {degree(claim, found)}</span></summary>'
         f"<div><p>{' '.join(lines)}</p><p>See {links}.</p></div></details>"
     )
-
-
-def short(number):
-    """Write a number with as few digits as say its size."""
-    if number == 0:
-        return "0"
-    return f"{number:.2g}" if 0.01 <= number < 100 else f"{number:.0e}"
 
 
 def setup(app):

@@ -10,16 +10,15 @@ are.
 import re
 from html import escape
 
+from bnlib import plotting
+
 #: Above this an SVG takes longer to load and to draw than the PNG.
 MOST_BYTES = 150_000
 #: The colours of bnlib.plotting, by the names of their variables in figures.css, which
 #: has a pair for the dark theme. Grays are mixed from ink and paper.
-COLORS = {
-    "#0072b2": "blue",
-    "#d55e00": "orange",
-    "#007a5e": "green",
-    "#9b4f82": "purple",
-}
+COLORS = dict(
+    zip(map(str.lower, plotting.COLORS), ("blue", "orange", "green", "purple"))
+)
 HEX = re.compile(r"#[0-9a-f]{6}\b")
 GRAY = re.compile(r"#([0-9a-f]{2})\1\1")
 FONT = re.compile(r"font-family: [^;\"]+;? ?")

@@ -150,15 +150,14 @@ def recorded() -> Iterator[list[Check]]:
 
 def _smallest_rejected(check, sign):
     """Return by how much, and no less, the right side may change to be rejected."""
-    unit = np.abs(check.right)
-    if not unit.any():
-        unit = check.scale or np.abs(check.left).max() or 1.0
-    fixed = check.scale or max(np.abs(check.left).max(), np.abs(check.right).max(), 0.0)
+    sizes = np.abs(check.left).max(), np.abs(check.right).max()
+    fixed = check.scale or max(sizes) or 1.0
+    unit = np.abs(check.right) if sizes[1] else fixed
 
     def rejected(change):
         right = check.right + sign * change * unit
         # The scale stays: a larger right side must not excuse a larger miss.
-        return not replace(check, right=right, scale=fixed or 1.0).holds
+        return not replace(check, right=right, scale=fixed).holds
 
     low, high = 1e-18, 1e3
     if not rejected(high):

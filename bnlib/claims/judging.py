@@ -16,23 +16,28 @@ class Judgement:
     ----------
     worst : Check or None
         The instance closest to failing; None for a remark.
-    controls_rejected, printed_rejected : bool
-        True if every control, and the printed form, failed as it must, or if there is
-        none.
-    sharpness : Sharpness or None
-        The smallest error of the claim that these instances would have shown; None for
-        a remark.
     control, printed : Check or None
         The control that came closest to being accepted, and the printed form on its
         counterexample; None if there is none.
+    sharpness : Sharpness or None
+        The smallest error of the claim that these instances would have shown; None for
+        a remark.
     """
 
     worst: Check | None
-    controls_rejected: bool
-    printed_rejected: bool
-    sharpness: Sharpness | None = None
     control: Check | None = None
     printed: Check | None = None
+    sharpness: Sharpness | None = None
+
+    @property
+    def controls_rejected(self) -> bool:
+        """Return True if every control failed as it must, or if there is none."""
+        return self.control is None or _rejects(self.control)
+
+    @property
+    def printed_rejected(self) -> bool:
+        """Return True if the printed form failed as it must, or if there is none."""
+        return self.printed is None or _rejects(self.printed)
 
     @property
     def passes(self) -> bool:
@@ -76,23 +81,15 @@ def judge(claim: Claim, seeds: Iterable[int] = range(5)) -> Judgement:
     if not seeds:
         raise ValueError("seeds is empty: give at least one")
     printed = claim.printed_check() if claim.printed else None
-    printed_rejected = printed is None or _rejects(printed)
     if not claim.is_checked:
-        return Judgement(None, True, printed_rejected, printed=printed)
+        return Judgement(None, printed=printed)
     checks, runs = [], []
     for seed in seeds:
         with recorded() as made:
             checks.append(claim.check(seed))
         runs.append(made)
-    controls = [claim.control(seed) for seed in seeds]
-    return Judgement(
-        Check.worst(*checks),
-        all(map(_rejects, controls)),
-        printed_rejected,
-        sharpness(runs),
-        min(controls, key=_distance),
-        printed,
-    )
+    nearest = min((claim.control(seed) for seed in seeds), key=_distance)
+    return Judgement(Check.worst(*checks), nearest, printed, sharpness(runs))
 
 
 def judge_all(

@@ -137,6 +137,8 @@ def _correction(claim):
 def _sign(judgement):
     if judgement.worst is None:
         return '<span class="sign" title="a remark, only shown">–</span>'
+    if not judgement.passes:
+        return '<span class="sign" title="checked: it fails">✗</span>'
     return '<span class="sign checked" title="checked: it holds">✓</span>'
 
 
@@ -145,8 +147,8 @@ def _measure(judgement):
     if judgement.worst is None:
         return "*only shown*"
     worst, control = judgement.worst, judgement.control
-    told = f"error {_short(worst.error)}, allowed {_short(worst.allowed)}"
-    control_told = f"control {_short(control.error)}"
+    told = f"error {short(worst.error)}, allowed {short(worst.allowed)}"
+    control_told = f"control {short(control.error)}"
     bar = (
         f'<div class="bar" role="img" aria-label="{told}; {control_told}, rejected">'
         f'<span class="error" style="width:{_place(worst.error)}%"></span>'
@@ -154,7 +156,7 @@ def _measure(judgement):
         f'<span class="control" style="left:{_place(control.error)}%"></span></div>'
     )
     sharp = html.escape(str(judgement.sharpness))
-    words = f"{_short(worst.error)} of {_short(worst.allowed)}, {control_told}"
+    words = f"{short(worst.error)} of {short(worst.allowed)}, {control_told}"
     return f'{bar}\n<p>{words}<br><span class="sharpness">{sharp}</span></p>'
 
 
@@ -167,7 +169,22 @@ def _place(number):
     return round(100 * min(1, max(0.01, place)), 1)
 
 
-def _short(number):
+def short(number: float) -> str:
+    """Write a number with as few digits as say its size.
+
+    Parameters
+    ----------
+    number : float
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> short(0.2512), short(3.2e-15), short(0)
+    ('0.25', '3e-15', '0')
+    """
     if number == 0:
         return "0"
     return f"{number:.2g}" if 0.01 <= number < 100 else f"{number:.0e}"
@@ -280,7 +297,7 @@ def errata_entry(claim: Claim, printed: Check) -> str:
     """
     here, right = (_marked(text) for text in SLIPS[claim.id])
     left = {"ambiguous": "Easily read as", "conditional": "Without the condition"}
-    missed = f"error {_short(printed.error)}, allowed {_short(printed.allowed)}"
+    missed = f"error {short(printed.error)}, allowed {short(printed.allowed)}"
     return f"""\
 ::::::{{div}} erratum
 :name: errata-{claim.id}

@@ -77,30 +77,16 @@ def digits_norms(context, arm, batch_size, learning_rate, channels, epochs):
     batches take more steps. Batch norm is evaluated twice: with running averages, and
     with exact statistics by recalibration. A run ends when its loss is not finite.
     """
-    weights, order = generators(context, 2)
-    dataset = context.datasets["digits"]
-    x_train, y_train, x_test, y_test = split_on(
-        context.device,
-        *(dataset.x_train / 8 - 1, dataset.y_train),
-        *(dataset.x_test / 8 - 1, dataset.y_test),
+    network, images, outcome = _trained(
+        context,
+        *(arm, channels),
+        {"rate": learning_rate, "batch_size": batch_size},
+        lambda images: epochs * (images // batch_size),
     )
-    x_train, x_test = (x.reshape(-1, 1, 8, 8) for x in (x_train, x_test))
-    network = _network(arm, channels, weights).to(context.device)
-    steps = epochs * (len(x_train) // batch_size)
-    options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
-    finite = train(network, x_train, y_train, order=order, **options)
-    right = accuracy(network, x_test, y_test)
+    x_train, y_train = images
     with torch.no_grad():
         fit = functional.cross_entropy(network.train()(x_train), y_train).item()
-    exact = right
-    if arm == "batch" and finite:
-        exact = _recalibrated_accuracy(network, x_train, x_test, y_test)
-    return {
-        "accuracy": round(right, 4),
-        "recalibrated_accuracy": round(exact, 4),
-        "loss": fit if fit < float("inf") else None,
-        "diverged": not finite,
-    }
+    return outcome | {"loss": fit if fit < float("inf") else None}
 
 
 @experiment(
@@ -140,6 +126,15 @@ def digits_norms_steps(context, arm, batch_size, learning_rate, channels, steps)
     There a large batch takes few steps, so that batch size and number of steps change
     together; here only the batch size changes, and with it the number of images seen.
     """
+    options = {"rate": learning_rate, "batch_size": batch_size}
+    return _trained(context, arm, channels, options, lambda images: steps)[2]
+
+
+def _trained(context, arm, channels, options, steps):
+    """Train a network; return it, the images that it saw, and how it did.
+
+    ``steps`` gives the number of steps for a number of images.
+    """
     weights, order = generators(context, 2)
     dataset = context.datasets["digits"]
     x_train, y_train, x_test, y_test = split_on(
@@ -149,17 +144,14 @@ def digits_norms_steps(context, arm, batch_size, learning_rate, channels, steps)
     )
     x_train, x_test = (x.reshape(-1, 1, 8, 8) for x in (x_train, x_test))
     network = _network(arm, channels, weights).to(context.device)
-    options = {"rate": learning_rate, "batch_size": batch_size, "steps": steps}
+    options = options | {"steps": steps(len(x_train))}
     finite = train(network, x_train, y_train, order=order, **options)
     right = exact = accuracy(network, x_test, y_test)
     if arm == "batch" and finite:
-        exact = _recalibrated_accuracy(network, x_train, x_test, y_test)
-    return {
+        exact = accuracy(recalibrate(network, [x_train]), x_test, y_test)
+    outcome = {
         "accuracy": round(right, 4),
         "recalibrated_accuracy": round(exact, 4),
         "diverged": not finite,
     }
-
-
-def _recalibrated_accuracy(network, x_train, x_test, y_test):
-    return accuracy(recalibrate(network, [x_train]), x_test, y_test)
+    return network, (x_train, y_train), outcome

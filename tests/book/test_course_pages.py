@@ -214,6 +214,13 @@ def test_the_theory_path_needs_the_whole_background_page(page):
     assert used == set(page["sections"].values()) - {"Self-test", "Where to read more"}
 
 
+def test_a_page_is_followed_by_none_that_comes_before_what_it_builds_on(page):
+    # The button Next goes in the order of the contents.
+    for number, chapter in page["chapters"].items():
+        later = [each for each in chapter.builds_on if each > number]
+        assert not later, f"chapter {number:02} builds on {later}, which come after it"
+
+
 # The page follows the chapters and the problem sets by itself.
 
 

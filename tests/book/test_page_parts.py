@@ -1,20 +1,14 @@
 """The parts of a chapter's page: captions, signs, folds and fields, on a small book."""
 
 import re
-import sys
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from small_book import CONTENTS, Book
 
-from bnlib.claims import get
-from bnlib.claims.judging import judge
-from bnlib.claims.pages import record
-from tools import build, outputs
-
-sys.path.append(str(build.ROOT / "_ext"))
-import statement_signs
+from bnlib.claims import get, judge, pages
+from tools import outputs
 
 SIGNED = "bn-eps-small"
 TEXT = """See {numref}`fig-rise` and {prf:ref}`bn-eps-small`.
@@ -109,7 +103,7 @@ def book_with(root, found):
 
 @pytest.fixture(scope="module")
 def found():
-    return {SIGNED: record(judge(get(SIGNED), seeds=[0]))}
+    return {SIGNED: pages.record(judge(get(SIGNED), seeds=[0]))}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +147,7 @@ def test_a_checked_statement_tells_what_the_ledgers_run_found(page, found):
     (sign,) = re.findall(r'<details class="sign-of-check">.*?</details>', page)
     after = page[page.index('id="bn-eps-small"') : page.index("It holds.")]
     assert sign in after
-    worst = statement_signs.short(found[SIGNED]["worst"]["error"])
+    worst = pages.short(found[SIGNED]["worst"]["error"])
     assert f"Error <b>{worst}</b> at worst, allowed 1e-12." in sign
     assert "is rejected" in sign
     assert found[SIGNED]["sharpness"] in sign
@@ -203,11 +197,3 @@ def test_what_failed_or_is_only_shown_has_no_sign(tmp_path, found):
     book = book_with(tmp_path, {SIGNED: found[SIGNED] | {"passes": False}})
     book.build()
     assert "sign-of-check" not in book.html("chapters/02-page.html")
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0"), (2.3e-16, "2e-16"), (0.0112, "0.011"), (3e4, "3e+04")],
-)
-def test_numbers_of_a_sign_say_their_size(number, text):
-    assert statement_signs.short(number) == text

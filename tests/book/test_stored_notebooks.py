@@ -117,8 +117,7 @@ CHANGES = {
     "holds: error 8e-16, allowed 1e-12": "passes",
     "holds: error 0, allowed 1e-12": "passes",
     "fails: error 3e-15, allowed 1e-12": "fails",
-    "holds: error 3e-15, allowed 1e-11": "passes",
-    "holds: error 3e-15, allowed much": "fails",
+    "holds: error 3e-15, allowed 1e-11": "fails",
     "holds: error unknown, allowed 1e-12": "fails",
     "holds: error 3e-15": "fails",
 }
@@ -157,6 +156,23 @@ def test_an_error_and_a_marked_time_may_change_and_nothing_else(stored, how):
     wanted = [n for n, verdict in enumerate(CHANGES.values()) if verdict == "fails"]
     last = len(CHANGES)
     assert failing_cells(path, *how) == [*wanted, last + 1, last + 3]
+
+
+def test_in_a_list_of_claims_what_is_allowed_may_change_too(stored):
+    looser = VERDICT.replace("1e-12", "1e-9")
+    changes = {
+        f"bn-range  {VERDICT}": f"bn-range  {looser}",
+        f"k-nn-bound  {VERDICT}": f"k-nn-bound  {looser}".replace("holds", "fails"),
+        f"in print: {VERDICT}": f"in print: {looser}",
+    }
+    path = stored(*(f"print('{line}')" for line in changes))
+    refresh(path)
+    text = path.read_text()
+    for line, changed in changes.items():
+        text = text.replace(f'"{line}\\n"', f'"{changed}\\n"')
+    path.write_text(text)
+    # The second has another verdict, and the third is no line of a list.
+    assert failing_cells(path) == [1, 2]
 
 
 def test_a_cell_that_is_asked_for_alone_is_judged_by_its_own_run(stored):

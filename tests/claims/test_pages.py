@@ -15,7 +15,7 @@ def judged(error, allowed, control):
         return Check(size, 0.0, "==", allowed, scale=1.0)
 
     worst, false = check(error, allowed), check(control, allowed)
-    return Judgement(worst, True, True, control=false)
+    return Judgement(worst, false)
 
 
 def places(row):
@@ -51,6 +51,21 @@ def test_a_row_keeps_our_verdict_apart_from_what_is_in_print():
 def test_a_remark_has_no_sign_that_says_checked():
     claim = get("k-gamma-clash")
     assert "✓" not in pages.ledger_row(claim, judge(claim))
+
+
+@pytest.mark.parametrize(("error", "control"), [(2, 5), (0, 0.5)])
+def test_what_fails_or_could_not_fail_has_no_sign_that_says_it_holds(error, control):
+    row = pages.ledger_row(get("bn-range"), judged(error, 1, control))
+    assert "✗" in row
+    assert "✓" not in row
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (3.2e-15, "3e-15"), (0.2512, "0.25"), (12.34, "12"), (1e3, "1e+03")],
+)
+def test_a_number_has_as_few_digits_as_say_its_size(number, text):
+    assert pages.short(number) == text
 
 
 def test_the_filter_offers_what_the_claims_have():
