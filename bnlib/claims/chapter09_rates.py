@@ -228,10 +228,11 @@ def _combined(rng, power, steps=10, halvings=40):
 @chapter_claim(
     id="k-combined",
     verdict="wrong",
-    statement=r"Let $f$ be $\zeta$-smooth. After $T_d$ steps of GDNP with the linear "
-    r"rate and with $g\ne0$ an end of a bracket $[a,b]$ halved $T_s$ times at the "
-    r"last iterate: $\lVert\nabla f(\tilde w)\rVert_{S^{-1}}^2\le(1-\frac\mu "
-    r"L)^{2T_d}\,\Phi^2(\rho(w_0)-\rho^*)+4^{-T_s}\,\zeta^2\lvert b-a\rvert^2/\mu^2$.",
+    statement=r"Let $f$ be $\zeta$-smooth and $\varphi'$ bounded. After $T_d$ steps of "
+    r"GDNP with the linear rate and with $g\ne0$ an end of a bracket $[a,b]$ halved "
+    r"$T_s$ times at the last iterate: $\lVert\nabla f(\tilde w)\rVert_{S^{-1}}^2"
+    r"\le(1-\frac\mu L)^{2T_d}\,\Phi^2(\rho(w_0)-\rho^*)"
+    r"+4^{-T_s}\,\zeta^2\lvert b-a\rvert^2/\mu^2$.",
     printed=r"$\lVert\nabla f(\tilde w)\rVert^2\le(1-\frac\mu L)^{2T_d}\,"
     r"\Phi^2(\rho(w_0)-\rho^*)+2^{-T_s}\,\zeta\lvert b-a\rvert/\mu^2$, in the "
     "Euclidean norm.",
