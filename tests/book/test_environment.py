@@ -128,7 +128,7 @@ def undeclared(folder, *extras, everywhere=False):
         "bnlib",
         "grading",
         "tools",
-        *(p.stem for p in paths),
+        *(p.stem for p in [*paths, *(environment.ROOT / "_ext").glob("*.py")]),
     }
     return {
         name

@@ -230,7 +230,9 @@ def test_the_fixed_point_holds_the_moments_of_a_batch(activation, batch_size):
         batch_size * (batch_size - 1)
     )
     for found, draws in ((q, values.square().mean(dim=1)), (c, pairs)):
-        assert abs(found - draws.mean().item()) < 6 * draws.std().item() / 200_000**0.5
+        noise = draws.std().item() / 200_000**0.5
+        # One of these draws is always 1, and its noise is that of rounding.
+        assert abs(found - draws.mean().item()) < 6 * noise + 1e-12
 
 
 def test_the_fixed_point_of_the_relu_in_the_limit():
