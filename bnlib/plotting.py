@@ -41,6 +41,8 @@ MEANINGS = {
     "descent on ρ": 1,
     "bound": 5,
     "conjugate gradients": 2,
+    "gradient flow": 0,
+    "weight-normalised flow": 2,
 }
 #: Perceptually even and safe for colour-blind readers.
 COLORMAP = "cividis"

@@ -1,4 +1,4 @@
-"""Networks without biases and separable data, as chapter 11's claims take them."""
+"""Networks without biases and separable data, as chapters 11 and 12 take them."""
 
 import numpy as np
 import torch

@@ -12,7 +12,7 @@ from bnlib.claims.registry import claim
 from bnlib.implicit_bias import euler_sums
 
 chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2019"
+    claim, chapter="11-margins", kind="theorem", source="poggio2019"
 )
 
 

@@ -3,7 +3,6 @@
 import functools
 
 import numpy as np
-import torch
 
 from bnlib.claims._instances_margins import hard_margin, separable_rows
 from bnlib.claims.check import Check
@@ -17,11 +16,10 @@ from bnlib.implicit_bias import (
     max_l1_margin,
     max_margin,
     normalised_margins,
-    tangent_flow,
 )
 
 chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2019"
+    claim, chapter="11-margins", kind="theorem", source="poggio2019"
 )
 
 
@@ -136,63 +134,6 @@ def p_offset(rng):
 @p_offset.control
 def _(rng):
     return _offset(rng, wrong=0.05)
-
-
-def _tangent_slope(point, x, rate):
-    """Return the derivative of v + rate (I - v v^T) x on the tangent space."""
-    x = torch.from_numpy(x)
-    step = torch.func.jacrev(lambda v: v + rate * (x - v * (v @ x)))
-    across = np.linalg.svd(point[None])[2][1:]
-    return across @ step(torch.from_numpy(point)).numpy() @ across.T
-
-
-def _fixed_points(rng, at_the_far_one):
-    d = int(rng.integers(2, 6))
-    x, v = rng.standard_normal((2, d))
-    size, rate = np.linalg.norm(x), rng.uniform(0.05, 1.0)
-    V, near = v / np.linalg.norm(v), x / size
-    flow = tangent_flow(lambda _: x, V, np.array([0.5, 1.0]) / size)
-    halves = np.tan(angle(flow.points, near) / 2)
-    closed = np.tan(angle(V, near) / 2) * np.exp([-0.5, -1.0])
-    far = 1 + at_the_far_one * rate * size
-    slopes = [_tangent_slope(point, x, rate) for point in (near, -near)]
-    return Check.worst(
-        Check(halves, closed, "==", allowed=1e-8),
-        Check(slopes[0], (1 - rate * size) * np.eye(d - 1), "==", allowed=1e-12),
-        Check(slopes[1], far * np.eye(d - 1), "==", allowed=1e-12),
-    )
-
-
-@chapter_claim(
-    id="p-fixedpoint",
-    verdict="wrong",
-    statement=r"For $x\ne0$ in two or more dimensions, $c=\lVert x\rVert$ and "
-    r"$\eta>0$ let "
-    r"$T(v)=v+\eta(I-vv^\top)x$. On the unit sphere its fixed points are $x/c$ and "
-    r"$-x/c$. On tangent vectors its derivative there is $1-\eta c$ and $1+\eta c$: "
-    r"it expands at $-x/c$. The flow $\dot v=(I-vv^\top)x$ has "
-    r"$\tan\frac\theta2=e^{-ct}\tan\frac{\theta(0)}2$, $\theta$ being the angle to "
-    "$x$: it tends to $x/c$ from every start but $-x/c$.",
-    printed=r"$T$ is non-expanding because $\lVert v\rVert=1$: it has one fixed point, "
-    "independent of the start.",
-    printed_in="poggio2019",
-)
-def p_fixedpoint(rng):
-    return _fixed_points(rng, at_the_far_one=1)
-
-
-@p_fixedpoint.control
-def _(rng):
-    return _fixed_points(rng, at_the_far_one=-1)
-
-
-@p_fixedpoint.printed
-def _():
-    x, angles = np.array([1.0, 0.0]), np.pi + np.array([0.0, 0.1])
-    v = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    images = v + 0.5 * (x - v * (v @ x)[:, None])
-    apart = np.linalg.norm(images[1] - images[0]), np.linalg.norm(v[1] - v[0])
-    return Check(*apart, "<=", allowed=0.0)
 
 
 def _coordinate_path(rng, of_coordinates):

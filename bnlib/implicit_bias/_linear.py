@@ -39,7 +39,7 @@ class LinearFlow:
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
 
     log_times: np.ndarray
@@ -121,7 +121,7 @@ def linear_flow(
 
     References
     ----------
-    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Margins".
     """
     rows = _checks.finite_array("rows", rows, 2)
     start = _arguments.weights_of(rows, start, "start", ndim=1)
@@ -195,7 +195,7 @@ def one_sample_flow(
 
     References
     ----------
-    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 12, "Weight normalization".
     """
     _checks.check_positive("size", size)
     _checks.check_positive("length", length)
@@ -262,7 +262,7 @@ def deep_growth(
 
     References
     ----------
-    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Margins".
     """
     _checks.check_integer("depth", depth, 1)
     _checks.check_positive("margin", margin)

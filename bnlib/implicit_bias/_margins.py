@@ -64,7 +64,7 @@ def signed_rows(X: ArrayLike, y: ArrayLike) -> np.ndarray:
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
     X, y = _arguments.examples(X, y)
     return -halfspace_rows(X, y)
@@ -101,7 +101,7 @@ def log_loss(rows: ArrayLike, w: ArrayLike) -> tuple[float, np.ndarray]:
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
     rows = _checks.finite_array("rows", rows, 2)
     w = _arguments.weights_of(rows, w, ndim=1)
@@ -142,7 +142,7 @@ def normalised_margins(rows: ArrayLike, w: ArrayLike, p: float = 2) -> np.ndarra
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
     rows = _checks.finite_array("rows", rows, 2)
     w = _arguments.weights_of(rows, w)
@@ -177,7 +177,7 @@ def angle(a: ArrayLike, b: ArrayLike) -> np.ndarray:
     References
     ----------
     Kahan 2006, "How futile are mindless assessments of roundoff", section 12;
-    chapter 11, "Weight normalization".
+    chapter 11, "Margins".
     """
     a, b = _checks.finite_array("a", a), _checks.finite_array("b", b)
     for name, vector in (("a", a), ("b", b)):
@@ -221,7 +221,7 @@ def max_margin(rows: ArrayLike) -> MaxMargin:
     References
     ----------
     Lawson and Hanson 1974, *Solving least squares problems*, chapter 23; chapter
-    11, "Weight normalization".
+    11, "Margins".
     """
     rows = _checks.finite_array("rows", rows, 2)
     scale = _norms.lengths(rows).max()
@@ -278,7 +278,7 @@ def max_l1_margin(rows: ArrayLike) -> L1Margin:
     References
     ----------
     Rosset, Zhu and Hastie 2004, "Boosting as a regularized path to a maximum margin
-    classifier"; chapter 11, "Weight normalization".
+    classifier"; chapter 11, "Margins".
     """
     rows = _checks.finite_array("rows", rows, 2)
     n, d = rows.shape
@@ -336,7 +336,7 @@ def limit_offset(rows: ArrayLike) -> np.ndarray:
     References
     ----------
     Soudry et al. 2018, "The implicit bias of gradient descent on separable data";
-    chapter 11, "Weight normalization".
+    chapter 11, "Margins".
     """
     rows = _checks.finite_array("rows", rows, 2)
     best = max_margin(rows)

@@ -34,7 +34,7 @@ class NetworkFlow:
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
 
     log_times: np.ndarray
@@ -78,7 +78,7 @@ def gaussian_weights(
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
     widths = list(widths)
     if len(widths) < 2:
@@ -117,7 +117,7 @@ def relu_net(weights: Sequence[ArrayLike], X: ArrayLike) -> np.ndarray:
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
     weights, X = _network(weights, X)
     return _relu_networks.forward(weights, X)[0]
@@ -151,7 +151,7 @@ def relu_net_gradients(
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
     weights, X = _network(weights, X)
     upstream = _checks.finite_array("upstream", upstream, 1)
@@ -186,7 +186,7 @@ def euler_sums(weights: Sequence[ArrayLike], X: ArrayLike) -> np.ndarray:
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
     weights, X = _network(weights, X)
     _, inputs = _relu_networks.forward(weights, X)
@@ -223,7 +223,7 @@ def layer_lengths(weights: Sequence[ArrayLike], p: float = 2) -> np.ndarray:
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
     _arguments.exponent(p)
     layers = _layers(weights)
@@ -254,7 +254,7 @@ def layer_directions(weights: Sequence[ArrayLike], p: float = 2) -> list[np.ndar
 
     References
     ----------
-    Chapter 11, "Weight normalization".
+    Chapter 11, "Margins".
     """
     _arguments.exponent(p)
     layers = _layers(weights)
@@ -310,7 +310,7 @@ def network_flow(
 
     References
     ----------
-    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 11, "Margins".
     """
     X, y = _arguments.examples(X, y)
     weights, X = _network(weights, X)

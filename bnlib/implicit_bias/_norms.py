@@ -71,7 +71,7 @@ def norm_gradient(V: ArrayLike, p: float = 2) -> np.ndarray:
 
     References
     ----------
-    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 12, "Weight normalization".
     """
     return _normal(_point("V", V, p), p)
 
@@ -102,7 +102,7 @@ def tangent_projection(V: ArrayLike, g: ArrayLike, p: float = 2) -> np.ndarray:
 
     References
     ----------
-    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 12, "Weight normalization".
     """
     V, g = _point("V", V, p), _checks.finite_array("g", g)
     if g.shape != V.shape:
@@ -160,7 +160,7 @@ def tangent_flow(
 
     References
     ----------
-    Poggio, Banburski and Liao 2019; chapter 11, "Weight normalization".
+    Poggio, Banburski and Liao 2019; chapter 12, "Weight normalization".
     """
     start = _point("start", start, p)
     times = _arguments.increasing("times", times)

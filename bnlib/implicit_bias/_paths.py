@@ -55,7 +55,7 @@ def constrained_path(rows: ArrayLike, lengths: ArrayLike) -> np.ndarray:
     References
     ----------
     Rosset, Zhu and Hastie 2004, "Margin maximizing loss functions"; chapter 11,
-    "Weight normalization".
+    "Margins".
     """
     rows = _checks.finite_array("rows", rows, 2)
     lengths = _arguments.increasing("lengths", lengths)
@@ -130,8 +130,7 @@ def coordinate_descent(
 
     References
     ----------
-    Telgarsky 2013, "Margins, shrinkage, and boosting"; chapter 11, "Weight
-    normalization".
+    Telgarsky 2013, "Margins, shrinkage, and boosting"; chapter 11, "Margins".
     """
     rows = _checks.finite_array("rows", rows, 2)
     _checks.check_integer("steps", steps, 0)

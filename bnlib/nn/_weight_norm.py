@@ -97,7 +97,7 @@ def weight_norm(module: Model, name: str = "weight", dim: int | None = 0) -> Mod
 
     References
     ----------
-    Salimans and Kingma 2016; chapter 11.
+    Salimans and Kingma 2016; chapter 12.
     """
     _modules.check_module("module", module)
     weight = getattr(module, name, None)

@@ -1,4 +1,4 @@
-"""The claims of chapter 11 on batch normalization against weight normalization."""
+"""The claims of chapter 12 on batch normalization against weight normalization."""
 
 import functools
 
@@ -12,7 +12,7 @@ from bnlib.claims.registry import claim
 from bnlib.functional import batch_norm
 
 chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2019"
+    claim, chapter="12-weight-normalization", kind="theorem", source="poggio2019"
 )
 
 

@@ -1,79 +1,36 @@
-"""The claims of chapter 11 on flows of lengths and directions."""
+"""The claims of chapter 12 on flows of lengths and directions."""
 
 import functools
 
 import numpy as np
 import torch
 
-from bnlib.claims._instances_margins import network, random_inputs, random_layers
+from bnlib.claims._instances_flows import (
+    flat,
+    labelled_network,
+    lengths_and_directions,
+    our_gradients,
+    products,
+    quotients,
+    slopes_of,
+)
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
-from bnlib.implicit_bias import (
-    layer_directions,
-    layer_lengths,
-    one_sample_flow,
-    relu_net,
-    relu_net_gradients,
-    tangent_flow,
-    tangent_projection,
-)
+from bnlib.implicit_bias import one_sample_flow, tangent_flow, tangent_projection
 
 chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2019"
+    claim, chapter="12-weight-normalization", kind="theorem", source="poggio2019"
 )
-
-
-def _instance(rng):
-    """Draw a network whose layers have norms away from 1, examples, and labels."""
-    x = random_inputs(rng).numpy()
-    units = layer_directions([W.numpy() for W in random_layers(rng, x.shape[1])])
-    wanted = 1.5 ** rng.permutation(np.arange(1, len(units) + 1) - 1.5)
-    layers = [length * V for length, V in zip(wanted, units, strict=True)]
-    return layers, x, rng.choice([-1.0, 1.0], len(x))
-
-
-def _ours(layers, x, y):
-    """Return the gradient of the exponential loss in each layer, by bnlib."""
-    upstream = -y * np.exp(-y * relu_net(layers, x))
-    return relu_net_gradients(layers, x, upstream)
-
-
-def _slopes(parts, x, y, compose):
-    """Return autograd's gradient of the loss in the parts that make the layers."""
-    leaves = [torch.from_numpy(np.array(part)).requires_grad_() for part in parts]
-    x, y = torch.from_numpy(x), torch.from_numpy(y)
-    loss = torch.exp(-y * network(compose(leaves), x)).sum()
-    return [slope.numpy() for slope in torch.autograd.grad(loss, leaves)]
-
-
-def _halves(parts):
-    return zip(parts[: len(parts) // 2], parts[len(parts) // 2 :], strict=True)
-
-
-def _products(leaves):
-    return [length * V for length, V in _halves(leaves)]
-
-
-def _quotients(leaves):
-    return [length * V / torch.linalg.vector_norm(V) for length, V in _halves(leaves)]
-
-
-def _flat(arrays):
-    return np.concatenate([np.ravel(array) for array in arrays])
-
-
-def _lengths_and_directions(layers):
-    return layer_lengths(layers), layer_directions(layers)
 
 
 def _free_descent(rng, power):
     """Compare the gradient in free rho_k and V_k by autograd and by the formula."""
-    layers, x, y = _instance(rng)
-    lengths, units = _lengths_and_directions(layers)
-    slopes = _slopes([*lengths, *units], x, y, _products)
-    along = [(V * G).sum() for V, G in zip(units, _ours(layers, x, y))]
-    across = [c**power * G for c, G in zip(lengths, _ours(layers, x, y))]
-    return Check(_flat(slopes), _flat([*along, *across]), "==", allowed=1e-11)
+    layers, x, y = labelled_network(rng)
+    lengths, units = lengths_and_directions(layers)
+    slopes = slopes_of([*lengths, *units], x, y, products)
+    along = [(V * G).sum() for V, G in zip(units, our_gradients(layers, x, y))]
+    across = [c**power * G for c, G in zip(lengths, our_gradients(layers, x, y))]
+    return Check(flat(slopes), flat([*along, *across]), "==", allowed=1e-11)
 
 
 @chapter_claim(
@@ -100,13 +57,13 @@ def _(rng):
 
 @p_sign_flow.printed
 def _():
-    layers, x, y = _instance(np.random.default_rng(0))
-    lengths, units = _lengths_and_directions(layers)
-    gradients = _ours(layers, x, y)
-    slopes = _slopes([*lengths, *units], x, y, _products)
+    layers, x, y = labelled_network(np.random.default_rng(0))
+    lengths, units = lengths_and_directions(layers)
+    gradients = our_gradients(layers, x, y)
+    slopes = slopes_of([*lengths, *units], x, y, products)
     along = [(V * G).sum() for V, G in zip(units, gradients)]
     across = [c * G for c, G in zip(lengths, gradients)]
-    change = _flat(slopes) @ _flat([*along, *across])
+    change = flat(slopes) @ flat([*along, *across])
     return Check(change, 0.0, "<=", allowed=0.0)
 
 
@@ -152,14 +109,14 @@ def _normalised_flow(rng, norm):
     x, y = rng.standard_normal((6, d)), rng.choice([-1.0, 1.0], 6)
     v, g = rng.standard_normal(d), rng.uniform(0.5, 2)
     v *= norm / np.linalg.norm(v)
-    slopes = _slopes([g, v[None]], x, y, _quotients)
+    slopes = slopes_of([g, v[None]], x, y, quotients)
     V = v / np.linalg.norm(v)
-    (G,) = _ours([g * V[None]], x, y)
+    (G,) = our_gradients([g * V[None]], x, y)
     tangent = [V @ G[0], g * tangent_projection(V, G[0])]
     after = v - 0.1 * slopes[1][0]
     grown = v @ v + 0.01 * (slopes[1] ** 2).sum()
     return Check.worst(
-        Check(_flat(slopes), _flat(tangent), "==", allowed=1e-11),
+        Check(flat(slopes), flat(tangent), "==", allowed=1e-11),
         Check(after @ after, grown, "==", allowed=1e-11),
     )
 
@@ -184,10 +141,10 @@ def _(rng):
 
 def _velocities(rng, power):
     """Compare the directions' velocities under both flows, neither by its formula."""
-    layers, x, y = _instance(rng)
-    lengths, units = _lengths_and_directions(layers)
-    normalised = _slopes([*lengths, *units], x, y, _quotients)
-    plain = _slopes(layers, x, y, list)
+    layers, x, y = labelled_network(rng)
+    lengths, units = lengths_and_directions(layers)
+    normalised = slopes_of([*lengths, *units], x, y, quotients)
+    plain = slopes_of(layers, x, y, list)
     checks = []
     for k, W in enumerate(layers):
         moved = (torch.from_numpy(W),), (torch.from_numpy(-plain[k]),)
@@ -284,44 +241,6 @@ def p_projector_p(rng):
 @p_projector_p.control
 def _(rng):
     return _direction_slope(rng, lambda V, nu, Pi: Pi)
-
-
-def _growth(rng, of_norms):
-    """Compare the rates of the layers' norms under both flows with the formula."""
-    layers, x, y = _instance(rng)
-    lengths, units = _lengths_and_directions(layers)
-    plain = _slopes(layers, x, y, list)
-    normalised = _slopes([*lengths, *units], x, y, _quotients)
-    rates = np.array(
-        [
-            [-2 * (W * G).sum() for W, G in zip(layers, plain)],
-            [-2 * c * slope for c, slope in zip(lengths, normalised)],
-        ]
-    )
-    margins = y * relu_net(layers, x)
-    terms = 2 * margins * np.exp(-margins)
-    if of_norms:
-        rates = rates / (2 * lengths)
-    return Check(rates, terms.sum(), "==", allowed=1e-11, scale=np.abs(terms).sum())
-
-
-@chapter_claim(
-    id="p-balanced",
-    verdict="holds",
-    statement=r"Gradient flow of $\ell=\sum_ne^{-y_nf(x_n)}$ on a ReLU network "
-    "without biases, away from its kinks, has "
-    r"$\frac{d}{dt}\rho_k^2=2\sum_ny_nf(x_n)\,e^{-y_nf(x_n)}$ in every layer, "
-    r"$\rho_k=\lVert W_k\rVert_2$: all $\rho_k^2-\rho_j^2$ are constant. The squares "
-    "of the norms change alike; the norms do so only where they are equal or stand "
-    "still. The weight-normalised flow keeps the same differences.",
-)
-def p_balanced(rng):
-    return _growth(rng, of_norms=False)
-
-
-@p_balanced.control
-def _(rng):
-    return _growth(rng, of_norms=True)
 
 
 def _identities(rng, unit):

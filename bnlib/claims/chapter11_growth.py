@@ -1,10 +1,16 @@
-"""The claims of chapter 11 on growth and on rates."""
+"""The claims of chapter 11 on how lengths grow."""
 
 import functools
 
 import numpy as np
 import torch
 
+from bnlib.claims._instances_flows import (
+    labelled_network,
+    lengths_and_directions,
+    quotients,
+    slopes_of,
+)
 from bnlib.claims._instances_margins import (
     hard_margin,
     network,
@@ -15,14 +21,14 @@ from bnlib.claims._instances_margins import (
 from bnlib.claims.check import Check
 from bnlib.claims.registry import claim
 from bnlib.implicit_bias import (
-    angle,
     deep_growth,
     linear_flow,
     one_sample_flow,
+    relu_net,
 )
 
 chapter_claim = functools.partial(
-    claim, chapter="11-weight-normalization", kind="theorem", source="poggio2019"
+    claim, chapter="11-margins", kind="theorem", source="poggio2019"
 )
 
 
@@ -65,6 +71,44 @@ def _(rng):
 def _():
     flow = one_sample_flow(0.5, 1.0, 1.0, [500.0])
     return Check(flow.lengths / 500.0, 1.0, "==", allowed=0.05)
+
+
+def _growth(rng, of_norms):
+    """Compare the rates of the layers' norms under both flows with the formula."""
+    layers, x, y = labelled_network(rng)
+    lengths, units = lengths_and_directions(layers)
+    plain = slopes_of(layers, x, y, list)
+    normalised = slopes_of([*lengths, *units], x, y, quotients)
+    rates = np.array(
+        [
+            [-2 * (W * G).sum() for W, G in zip(layers, plain)],
+            [-2 * c * slope for c, slope in zip(lengths, normalised)],
+        ]
+    )
+    margins = y * relu_net(layers, x)
+    terms = 2 * margins * np.exp(-margins)
+    if of_norms:
+        rates = rates / (2 * lengths)
+    return Check(rates, terms.sum(), "==", allowed=1e-11, scale=np.abs(terms).sum())
+
+
+@chapter_claim(
+    id="p-balanced",
+    verdict="holds",
+    statement=r"Gradient flow of $\ell=\sum_ne^{-y_nf(x_n)}$ on a ReLU network "
+    "without biases, away from its kinks, has "
+    r"$\frac{d}{dt}\rho_k^2=2\sum_ny_nf(x_n)\,e^{-y_nf(x_n)}$ in every layer, "
+    r"$\rho_k=\lVert W_k\rVert_2$: all $\rho_k^2-\rho_j^2$ are constant. The squares "
+    "of the norms change alike; the norms do so only where they are equal or stand "
+    "still. The weight-normalised flow keeps the same differences.",
+)
+def p_balanced(rng):
+    return _growth(rng, of_norms=False)
+
+
+@p_balanced.control
+def _(rng):
+    return _growth(rng, of_norms=True)
 
 
 def _product_rate(depth, margin, rho):
@@ -187,108 +231,3 @@ def _():
     log_times = np.array([20.0, 2000.0])
     early, late = deep_growth(3, 1.0, log_times) / log_times
     return Check(late, early, ">=", allowed=0.0)
-
-
-def _one_sample(rng, size, factor):
-    """Check what both flows keep, and the second's angle at log t = 60 to 240."""
-    length, theta = rng.uniform(0.3, 2), rng.uniform(0.2, 1.5)
-    x = rng.standard_normal(3)
-    x *= size / np.linalg.norm(x)
-    side = np.cross(x, rng.standard_normal(3))
-    side /= np.linalg.norm(side)
-    start = length * (np.cos(theta) * x / size + np.sin(theta) * side)
-    log_times = np.array([0.0, 60.0, 120.0, 240.0])
-    plain = linear_flow(x[None], start, log_times)
-    kept = plain.lengths * np.sin(angle(plain.weights, x))
-    flow = one_sample_flow(size, length, theta, log_times, "wn")
-    constant = np.log(np.sin(theta)) + length**2 / 2
-    law = constant - ((log_times + 2 * np.log(size)) / (factor * size)) ** 2 / 2
-    return Check.worst(
-        Check(kept, length * np.sin(theta), "==", allowed=1e-8),
-        Check(flow.log_sines + flow.lengths**2 / 2, constant, "==", 1e-8, scale=1.0),
-        Check(flow.log_sines[1:], law[1:], "==", allowed=1e-6, scale=1.0),
-    )
-
-
-@chapter_claim(
-    id="p-rate-1",
-    verdict="conditional",
-    statement=r"One sample, exponential loss: $c=\lVert x\rVert$, $\rho=\lVert "
-    r"w\rVert$, $\theta$ the angle between $w$ and $yx$, $0<\theta(0)<\frac\pi2$. "
-    r"Gradient flow keeps $\rho\sin\theta$, so $\theta\log t\to "
-    r"c\,\rho(0)\sin\theta(0)$. The weight-normalised flow, $\lVert v\rVert=1$, keeps "
-    r"$\kappa=\log\sin\theta+\frac12\rho^2$, so "
-    r"$\log\sin\theta=\kappa-\frac1{2c^2}(\log t+2\log c)^2+o(1)$.",
-    printed=r"Weight normalization converges as $t^{-\frac12\log t}$: $\log\sin\theta$ "
-    r"over $\log^2t$ tends to $-\frac12$.",
-    printed_in="poggio2019",
-)
-def p_rate_1(rng):
-    return _one_sample(rng, rng.uniform(0.5, 1.5), factor=1.0)
-
-
-@p_rate_1.control
-def _(rng):
-    return _one_sample(rng, rng.uniform(0.5, 1.5), factor=1.01)
-
-
-@p_rate_1.printed
-def _():
-    flow = one_sample_flow(0.5, 1.0, 1.0, [500.0], "wn")
-    return Check(flow.log_sines / 500.0**2, -0.5, "==", allowed=0.01)
-
-
-def _two_rows(a, b):
-    return np.array([[1.0, a], [1.0, -b]])
-
-
-def _turned(flow):
-    """Return the angle to (1, 0), times log t."""
-    return angle(flow.weights, [1.0, 0.0]) * flow.log_times
-
-
-def _two_vectors(rng, both):
-    """Compare both flows' constant with a formula; check the case of equal duals."""
-    a, b = rng.permutation([rng.uniform(0.2, 0.5), rng.uniform(0.9, 1.4)])
-    kappa = np.log(a / b) / ((a + b) if both else max(a, b))
-    plain = linear_flow(_two_rows(a, b), rng.standard_normal(2), [60.0])
-    start, log_times = [1 + abs(kappa), 0.0], np.linspace(30.0, 75.0, 7)
-    normalised = linear_flow(_two_rows(a, b), start, log_times, "wn")
-    line = np.polynomial.Polynomial.fit(1 / log_times, _turned(normalised), 1)
-    equal = linear_flow(_two_rows(a, a), [0.5, 0.3], [6.0, 9.0])
-    slope = np.diff(np.log(equal.weights[:, 1])) / 3
-    return Check.worst(
-        Check(plain.weights[0, 1], kappa, "==", allowed=1e-3),
-        Check(_turned(plain), abs(kappa), "==", allowed=0.02),
-        Check(line(0.0), abs(kappa), "==", allowed=0.02),
-        Check(slope, -(a**2), "==", allowed=0.02),
-    )
-
-
-@chapter_claim(
-    id="p-rate-general",
-    verdict="wrong",
-    statement="Exponential loss: let the $y_nx_n$ be $(1,a)$ and $(1,-b)$, $a,b>0$, "
-    r"and $\kappa=\frac{\log(a/b)}{a+b}$. Gradient flow from any start, and the "
-    r"weight-normalised flow from $(r,0)$, $r>\max(1,\lvert\kappa\rvert)$, both have "
-    r"$w_2\to\kappa$ and $w_1=\log t+O(1)$: their angle to the limit $(1,0)$, times "
-    r"$\log t$, tends to the same $\lvert\kappa\rvert$. For $a=b$ it is 0, and "
-    r"gradient flow has an angle of order $t^{-a^2}/\log t$ (or 0).",
-    printed=r"In the linear case the direction converges as $1/\log t$ under gradient "
-    r"descent and as $t^{-\frac12\log t}$ with weight normalization.",
-    printed_in="poggio2019",
-)
-def p_rate_general(rng):
-    return _two_vectors(rng, both=True)
-
-
-@p_rate_general.control
-def _(rng):
-    return _two_vectors(rng, both=False)
-
-
-@p_rate_general.printed
-def _():
-    flow = linear_flow(_two_rows(0.3, 1.2), [1.0, 0.0], [60.0], "wn")
-    log_sine = np.log(np.sin(angle(flow.weights, [1.0, 0.0])))
-    return Check(log_sine, -0.5 * 60.0**2, "==", allowed=0.1)
